@@ -1,0 +1,38 @@
+# Everything runs in this project's own environment, .venv, which `make` builds on first use.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint types bench format clean
+.DEFAULT_GOAL := demo
+
+demo: $(READY)
+	$(BIN)/python examples/three_witnesses.py --out out
+
+test: lint types
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(READY)
+	$(BIN)/pytest benchmarks -p no:xdist --benchmark-only
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv out .pytest_cache .ruff_cache .hypothesis
+
+# Rebuilt when the requirements change; the mark is written last, so a broken set-up is redone.
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "solvable needs Python 3.11 or newer (set PYTHON=...)"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "solvable needs Python 3.11 or newer; $(PYTHON) is older (set PYTHON=...)"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@

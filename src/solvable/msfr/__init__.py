@@ -1,0 +1,13 @@
+"""A Solvable Attention for Neural Scaling Laws (Lyu, Wang, Zhu; ICLR 2025)."""
+
+from .start import Init as Init
+from .start import SoftmaxInit as SoftmaxInit
+from .task import Task as Task
+from .task import Tokens as Tokens
+from .task import sample as sample
+from .theory import balanced as balanced
+from .theory import exact_flow as exact_flow
+from .theory import loss as loss
+from .theory import parameters as parameters
+from .theory import predict as predict
+from .theory import residual as residual

@@ -1,0 +1,263 @@
+"""The data law: multitask sparse feature regression, and samplers of real token matrices."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from .. import validation
+
+MAX_STRENGTH = 1e6
+MAX_CONTEXT = 1e9
+MAX_ALPHA = 10.0
+
+Features = Literal["sparse", "approximate", "source"]
+
+
+class Task(eqx.Module):
+    r"""Multitask sparse feature regression (MSFR).
+
+    Task ``s = 1 … S`` is drawn with weight ``p_s = s^-α / Σ_r r^-α``; its context has
+    ``ψ_s = ψ_1 s^-β`` examples and its strength is ``Λ_s = Λ_1 s^-γ``.
+
+    Args:
+        num_tasks: S, the number of tasks (the paper's N_s).
+        alpha: exponent of the task law, in (1, 10].
+        context: ψ_1, or an array (tasks,) with the length of every context, in (0, 1e9].
+        strength: Λ_1, or an array (tasks,) with every strength, of size at most 1e6.
+        beta: decay of the context lengths, at least 0; only with a single `context`.
+        gamma: decay of the strengths, at least 0; only with a single `strength`.
+
+    Reference: eqs. (1) to (4).
+
+    >>> Task(num_tasks=3, alpha=2.0, context=36.0, strength=0.5, beta=2.0).contexts.tolist()
+    [36.0, 9.0, 4.0]
+    """
+
+    num_tasks: int = eqx.field(static=True)
+    alpha: Float[Array, ""]
+    context: Float[Array, ""] | Float[Array, " tasks"]
+    strength: Float[Array, ""] | Float[Array, " tasks"]
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+
+    def __init__(
+        self,
+        num_tasks,
+        alpha,
+        context,
+        strength,
+        beta=0.0,
+        gamma=0.0,
+    ):
+        self.num_tasks = validation.whole("num_tasks", num_tasks, 1)
+        self.alpha = validation.floating("alpha", alpha)
+        self.context = validation.floating("context", context)
+        self.strength = validation.floating("strength", strength)
+        self.beta = validation.floating("beta", beta)
+        self.gamma = validation.floating("gamma", gamma)
+        for name in ("alpha", "beta", "gamma"):
+            validation.shaped(name, getattr(self, name), ())
+        validation.shaped("context", self.context, (), (self.num_tasks,))
+        validation.shaped("strength", self.strength, (), (self.num_tasks,))
+        validation.within("alpha", self.alpha, 1.0, MAX_ALPHA, open_low=True)
+        validation.within("context", self.context, 0.0, MAX_CONTEXT, open_low=True)
+        validation.within("strength", self.strength, -MAX_STRENGTH, MAX_STRENGTH)
+        validation.within("beta", self.beta, 0.0)
+        validation.within("gamma", self.gamma, 0.0)
+        for decay, law in (("beta", "context"), ("gamma", "strength")):
+            exponent, values = getattr(self, decay), getattr(self, law)
+            if values.ndim == 1 and validation.is_concrete(exponent) and exponent != 0.0:
+                raise ValueError(
+                    f"{decay} must be 0 when {law} is an array, not {float(exponent):g}"
+                )
+
+    @property
+    def index(self) -> Float[Array, " tasks"]:
+        """The task numbers s = 1 … S."""
+        return jnp.arange(1, self.num_tasks + 1, dtype=self.alpha.dtype)
+
+    @property
+    def normaliser(self) -> Float[Array, ""]:
+        """Z = 1 / Σ_s s^-α, summed from the smallest term up."""
+        return 1.0 / jnp.sum(jnp.exp(-self.alpha * jnp.log(self.index[::-1])))
+
+    @property
+    def weights(self) -> Float[Array, " tasks"]:
+        """The task law p_s = Z s^-α (1)."""
+        return self.normaliser * jnp.exp(-self.alpha * jnp.log(self.index))
+
+    @property
+    def contexts(self) -> Float[Array, " tasks"]:
+        """Context lengths ψ_s = ψ_1 s^-β."""
+        return self._law(self.context, self.beta)
+
+    @property
+    def strengths(self) -> Float[Array, " tasks"]:
+        """Strengths Λ_s = Λ_1 s^-γ."""
+        return self._law(self.strength, self.gamma)
+
+    def _law(self, first: Array, decay: Array) -> Float[Array, " tasks"]:
+        if first.ndim == 1:
+            return first
+        return first * jnp.exp(-decay * jnp.log(self.index))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all tasks are known to share one context length and one strength."""
+
+        def constant(first: Array, decay: Array) -> bool:
+            return first.ndim == 0 and validation.is_concrete(decay) and bool(decay == 0.0)
+
+        return constant(self.context, self.beta) and constant(self.strength, self.gamma)
+
+    def rounded(self) -> "Task":
+        """The task whose contexts can be sampled: whole lengths, at least 1.
+
+        >>> Task(num_tasks=3, alpha=2.0, context=5.0, strength=1.0, beta=3.0).rounded().context
+        Array([5., 1., 1.], dtype=float64)
+        """
+        lengths = jnp.maximum(jnp.round(self.contexts), 1.0)
+        if self.is_uniform:
+            return eqx.tree_at(lambda task: task.context, self, lengths[0])
+        return eqx.tree_at(
+            lambda task: (task.context, task.beta), self, (lengths, jnp.zeros_like(self.beta))
+        )
+
+
+class Tokens(eqx.Module):
+    """Sampled in-context data.
+
+    Attributes:
+        phi: token matrices Φ; row S+1 holds the targets, the last column the query (4). Contexts
+            shorter than the longest are padded with zero columns.
+        label: ŷ, what the query's target is.
+        task: the index (from 0) of the task of each datum.
+        present: which columns are tokens, not padding.
+    """
+
+    phi: Float[Array, "data features columns"]
+    label: Float[Array, " data"]
+    task: Int[Array, " data"]
+    present: Float[Array, "data columns"]
+
+
+def seed_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """Two independent streams of a seed: which tasks are drawn, and what their tokens are."""
+    tasks, tokens = jax.random.split(jax.random.key(validation.whole("seed", seed)))
+    return tasks, tokens
+
+
+def draw_tasks(
+    weights: Float[Array, " tasks"], key: Key[Array, ""], data: int
+) -> Int[Array, " data"]:
+    """`data` task indices (from 0) drawn from the task law, by inversion."""
+    cumulative = jnp.cumsum(weights)
+    uniform = jax.random.uniform(key, (data,), weights.dtype) * cumulative[-1]
+    found = jnp.searchsorted(cumulative, uniform, side="right")
+    return jnp.minimum(found, weights.shape[0] - 1)
+
+
+def count_tasks(index: Int[Array, " data"], num_tasks: int) -> Float[Array, " tasks"]:
+    """The share #_s / N of every task in a data set."""
+    counts = jnp.bincount(index, length=num_tasks)
+    return counts.astype(jnp.result_type(float)) / index.shape[0]
+
+
+def draw_signs(
+    key: Key[Array, ""], data: Int[Array, " data"], longest: int
+) -> Int[Array, "data columns"]:
+    """Signs ε_1 … ε_ψ, ε̂ of the data numbered `data`: each datum has its own stream."""
+
+    def one(number: Int[Array, ""]) -> Int[Array, " columns"]:
+        return jax.random.rademacher(jax.random.fold_in(key, number), (longest + 1,), jnp.int32)
+
+    return jax.vmap(one)(data)
+
+
+def longest_context(task: Task) -> int:
+    """The number of context columns that every sampled datum has room for."""
+    return int(np.max(np.asarray(task.rounded().contexts)))
+
+
+def build_tokens(
+    lengths: Float[Array, " tasks"],
+    strengths: Float[Array, " tasks"],
+    index: Int[Array, " data"],
+    signs: Int[Array, "data columns"],
+) -> Tokens:
+    """Token matrices Φ of exact sparse features: ``φ = ε e_s``, ``y = Λ_s ε`` (4)."""
+    data, columns = signs.shape
+    num_tasks = lengths.shape[0]
+    dtype = strengths.dtype
+    place = jnp.arange(columns)
+    in_context = place[None, :].astype(dtype) < lengths[index][:, None]
+    is_query = (place == columns - 1)[None, :]
+    context = (in_context & ~is_query).astype(dtype)
+    present = context + jnp.broadcast_to(is_query, (data, columns)).astype(dtype)
+    sign = signs.astype(dtype) * present
+    feature = jax.nn.one_hot(index, num_tasks, dtype=dtype)[:, :, None] * sign[:, None, :]
+    target = strengths[index][:, None] * sign * context
+    phi = jnp.concatenate([feature, target[:, None, :]], axis=1)
+    return Tokens(phi, strengths[index] * sign[:, -1], index, present)
+
+
+def sample(
+    task: Task,
+    data: int,
+    *,
+    seed: int = 0,
+    features: Features = "sparse",
+    decay: float = 3.0,
+) -> Tokens:
+    r"""A data set of real token matrices Φ.
+
+    With ``features="approximate"`` every feature gets noise ``ζ ~ N(0, I/ψ_s²)`` (App. H.2). With
+    ``"source"`` the features of task s are ``N(0, diag ω^s)``, ``ω_k = k^-τ`` shifted cyclically so
+    that entry s is the largest, and ``y = Λ_s·φ`` with one vector ``Λ_s ~ N(0, I)`` a task
+    (App. H.1); the task's `strength` plays no role then.
+
+    Args:
+        task: the data law; contexts are rounded to whole lengths, at least 1.
+        data: N, the number of data.
+        seed: the same seed gives the same data set here, in `train` and in `train_brute`.
+        features: "sparse" (exact), "approximate" or "source".
+        decay: τ of the source/capacity spectrum.
+
+    >>> tokens = sample(Task(num_tasks=4, alpha=1.8, context=6, strength=0.5), data=10)
+    >>> tokens.phi.shape
+    (10, 5, 7)
+    """
+    data = validation.whole("data", data, 1)
+    validation.one_of("features", features, ("sparse", "approximate", "source"))
+    task_key, token_key = seed_keys(seed)
+    index = draw_tasks(task.weights, task_key, data)
+    signs = draw_signs(token_key, jnp.arange(data), longest_context(task))
+    lengths = task.rounded().contexts
+    tokens = build_tokens(lengths, task.strengths, index, signs)
+    if features == "sparse":
+        return tokens
+
+    noise_key, strength_key = jax.random.split(jax.random.fold_in(token_key, data))
+    size, dtype = task.num_tasks, tokens.phi.dtype
+    noise = jax.random.normal(noise_key, (data, size, tokens.phi.shape[2]), dtype)
+    noise = noise * tokens.present[:, None, :]
+    if features == "approximate":
+        width = 1.0 / lengths[index]
+        return eqx.tree_at(
+            lambda x: x.phi, tokens, tokens.phi.at[:, :size].add(noise * width[:, None, None])
+        )
+
+    tau = validation.floating("decay", decay)
+    validation.within("decay", tau, 0.0)
+    place = jnp.arange(size)
+    rank = (place[None, :] - index[:, None]) % size + 1  # (data, features), 1 at the task's entry
+    feature = noise * jnp.exp(-0.5 * tau * jnp.log(rank.astype(dtype)))[:, :, None]
+    strength = jax.random.normal(strength_key, (size, size), dtype)[index]
+    target = jnp.einsum("nk,nkc->nc", strength, feature)
+    row = target.at[:, -1].set(0.0)
+    phi = jnp.concatenate([feature, row[:, None, :]], axis=1)
+    return Tokens(phi, target[:, -1], index, tokens.present)

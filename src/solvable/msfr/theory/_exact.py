@@ -1,0 +1,420 @@
+"""The exact solution at every context length: one scalar clock for all modes of H.
+
+``η̇ = −p(f−Λ)Hη`` and ``ρ̇ = +p(f−Λ)Hρ`` share the clock ``τ̇ = p(Λ − f)``, so that in the modes of H
+
+    f(τ) = Σ_i c_i e^{s_i τ} − d_i e^{−s_i τ},   c = ¼μη(0)²,  d = ¼μρ(0)²,  s = 2μ,
+
+rises from f(0) and ``p t = ∫ dτ / (Λ − f(τ))`` is one quadrature. Read in the direction in which f
+approaches Λ from below, it ends either at the pole τ* where f = Λ, or, when every c is zero, at a
+saddle: f → 0⁻ and τ never ends. The quadrature runs over panels whose length follows the distance
+to the nearest complex zero of Λ − f, each with a Chebyshev series of its antiderivative; inverting
+it for a time is then a few Newton steps on a polynomial. Between τ and its distance ``δ = τ* − τ``
+from the pole both are carried along, since near either end only one of them has digits.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ...numerics.quadrature import (
+    antiderivative_matrix,
+    chebyshev_fit,
+    chebyshev_pair,
+    chebyshev_value,
+    gauss_legendre,
+)
+from ...numerics.special import log_add, log_square
+from ._modes import Start
+
+Modes = Float[Array, " modes"]
+Scalar = Float[Array, ""]
+Times = Float[Array, " times"]
+
+NODES = 16
+PANELS = 48
+_PULL = 0.5  # the largest share of the remaining distance to the pole that one panel takes
+_FLAT = 1e-17  # terms below this share of the whole are gone
+RESAMPLED = 24
+_HUGE = 600.0  # an exponent whose exponential is huge, yet finite
+_FULL = 800.0  # e-folds after which a residual has underflowed
+
+
+_hold = jax.lax.stop_gradient
+
+
+class _Clock(eqx.Module):
+    """Λ − f as a function of the clock, written in terms that are all positive."""
+
+    log_c: Modes
+    log_d: Modes
+    s: Modes
+    floor: Scalar
+    end: Scalar  # τ*, or 1 where there is no pole
+    ends: Bool[Array, ""]  # whether there is a pole
+    top: Modes  # c e^{sτ*}, or 0
+    bottom: Modes  # d e^{−sτ*}
+
+    def __init__(
+        self,
+        log_c: Modes,
+        log_d: Modes,
+        s: Modes,
+        floor: Scalar,
+        end: Scalar,
+        ends: Bool[Array, ""],
+    ):
+        self.log_c, self.log_d, self.s = log_c, log_d, s
+        self.floor, self.end, self.ends = floor, end, ends
+        top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf))
+        bottom = self.falling(end)
+        # τ* is known to an ulp, which e^{sτ*} magnifies: what the terms miss of balance is added.
+        slope = jnp.sum(s * (top + bottom))
+        miss = (floor - jnp.sum(top) + jnp.sum(bottom)) / jnp.where(slope > 0.0, slope, 1.0)
+        shift = jnp.where(ends, _hold(jnp.clip(s * miss, -1e-9, 1e-9)), 0.0)
+        self.top, self.bottom = top * (1.0 + shift), bottom * (1.0 - shift)
+
+    def falling(self, tau: Scalar) -> Modes:
+        """``d e^{−sτ}``."""
+        return jnp.exp(self.log_d - self.s * tau)
+
+    def remaining(self, tau: Scalar, delta: Scalar) -> Scalar:
+        """``R = Λ − f > 0`` at τ = τ* − δ."""
+        y = self.s * delta
+        fall = self.falling(tau)
+        close = y < 1.0
+        drop = jnp.where(
+            close, self.bottom * jnp.expm1(jnp.where(close, y, 0.0)), fall - self.bottom
+        )
+        to_pole = jnp.sum(drop - self.top * jnp.expm1(-y))
+        return jnp.where(self.ends, to_pole, self.floor + jnp.sum(fall))
+
+    def end_slope(self) -> Scalar:
+        """``f'(τ*)``, or 1 where there is no pole."""
+        slope = jnp.sum(self.s * (self.top + self.bottom))
+        return jnp.where(self.ends & (slope > 0.0), slope, 1.0)
+
+    def slowest(self) -> Int[Array, ""]:
+        """The falling mode that is left last."""
+        return jnp.argmin(jnp.where(self.log_d > -jnp.inf, self.s, jnp.inf))
+
+
+def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar) -> Scalar:
+    """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket."""
+    c, d = jnp.exp(log_c), jnp.exp(log_d)
+    falls, rises = log_d > -jnp.inf, log_c > -jnp.inf
+
+    def balance(tau: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """R = Λ − f, its slope f', and the step of Newton's method, at τ."""
+        y = s * tau
+        grow, fall = jnp.exp(log_c + y), d * jnp.exp(-y)
+        up = jnp.sum(grow) + jnp.maximum(-floor, 0.0)
+        down = jnp.sum(fall) + jnp.maximum(floor, 0.0)
+        # From the gap when f(0) is close to Λ; from the terms themselves when Λ is small.
+        small = y < 1.0
+        rise = jnp.where(small, c * jnp.expm1(jnp.where(small, y, 0.0)), grow - c)
+        left = jnp.where(up + down < gap, down - up, gap - jnp.sum(rise - d * jnp.expm1(-y)))
+        slope_up, slope_down = jnp.sum(s * grow), jnp.sum(s * fall)
+        log_ratio = jnp.log1p(jnp.maximum(left / up, -1.0 + 1e-16))
+        rate = slope_up / up + jnp.where(down > 0.0, slope_down / down, 0.0)
+        return left, slope_up + slope_down, log_ratio / rate
+
+    # f ≥ any one rising term less f(0), and below zero f decays at least like the slowest mode.
+    high = jnp.min(
+        jnp.where(rises, log_add(jnp.zeros_like(log_c), jnp.log(gap) - log_c), jnp.inf)
+        / jnp.where(rises, s, 1.0)
+    )
+    sinks = (floor < 0.0) & jnp.any(falls)
+    slowest = jnp.min(jnp.where(falls, s, jnp.inf))
+    sink = jnp.log(jnp.sum(d) / jnp.where(sinks, -floor, 1.0)) / slowest
+    high = jnp.where(sinks, jnp.minimum(high, sink), high)
+    low = jnp.log1p(gap / jnp.sum(c + d)) / jnp.max(jnp.where(rises | falls, s, 0.0))
+    low = jnp.minimum(low, high)
+
+    def shrink(_: int, state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+        low, high, tau = state
+        left, _, step = balance(tau)
+        low, high = jnp.where(left > 0.0, tau, low), jnp.where(left > 0.0, high, tau)
+        newton = tau + step
+        inside = (newton >= low) & (newton <= high)
+        return low, high, jnp.where(inside, newton, jnp.sqrt(low) * jnp.sqrt(high))
+
+    tau = jax.lax.fori_loop(0, 60, shrink, (low, high, high))[2]
+    tau = _hold(jnp.where(jnp.isfinite(tau) & (tau > 0.0), tau, 1.0))
+    left, slope, _ = balance(tau)
+    return tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
+
+
+def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
+    """Left ends (as τ and as δ) and lengths of the panels; those past the last have length 0."""
+    modes = clock.s.shape[0]
+    slope = clock.end_slope()
+    others = jnp.arange(modes) != clock.slowest()
+
+    def is_tail(tau: Scalar, delta: Scalar) -> Bool[Array, ""]:
+        # Pole: R/δ is free of zeros in the disc of radius 2δ, so one series finishes the work.
+        y = jnp.minimum(2.0 * clock.s * delta, _HUGE)
+        bend = jnp.sum((clock.top + clock.bottom) * (jnp.expm1(y) - y))
+        # Saddle: one exponential is left, which is integrated in closed form.
+        rest = jnp.sum(jnp.where(others, clock.falling(tau), 0.0))
+        alone = rest <= _FLAT * clock.remaining(tau, delta)
+        return jnp.where(clock.ends, bend < slope * delta, alone)
+
+    # While d e^{−sτ} rules, R has no zero within π/s of the real axis: two e-folds a panel, more
+    # only if a fall over hundreds of e-folds would use up the panels.
+    least = jnp.maximum(jnp.abs(clock.floor), jnp.sum(jnp.exp(clock.log_c)))
+    folds = jnp.log(jnp.sum(jnp.exp(clock.log_d))) - jnp.log(jnp.maximum(least, 1e-300))
+    folds = jnp.maximum(2.0, 1.5 * folds / count)
+
+    def advance(state: tuple[Scalar, Scalar], _: None):
+        tau, delta = state
+        rise, fall = clock.top * jnp.exp(-clock.s * delta), clock.falling(tau)
+        left = clock.remaining(tau, delta)
+        # |R(τ + z) − R(τ)| < R(τ) for |z| below this radius.
+        radius = jnp.log1p(left / (modes * jnp.maximum(rise + fall, 1e-300))) / clock.s
+        radius = jnp.min(jnp.where(rise + fall > 0.0, radius, jnp.inf))
+        # Re R > 0 in a strip around the panel: falling terms outweigh the others along it.
+        down = jnp.sum(fall) + jnp.maximum(clock.floor, 0.0)
+        up = jnp.sum(rise) + jnp.maximum(-clock.floor, 0.0)
+        fastest = jnp.max(jnp.where(rise + fall > _FLAT * left, clock.s, 0.0))
+        room = 0.5 * (jnp.log(0.5 * down) - jnp.log(jnp.maximum(up, 1e-300)))
+        strip = jnp.minimum(folds, room) / jnp.maximum(fastest, 1e-300)
+        step = jnp.maximum(radius, strip)
+        step = jnp.where(clock.ends, jnp.minimum(step, _PULL * delta), step)
+        step = jnp.where(is_tail(tau, delta), 0.0, step)
+        return (tau + step, delta - step), (tau, delta, step)
+
+    start = (jnp.zeros_like(clock.end), clock.end)
+    (tau, delta), (taus, deltas, steps) = jax.lax.scan(advance, start, None, length=count)
+    return jnp.append(taus, tau), jnp.append(deltas, delta), steps
+
+
+class _Path(eqx.Module):
+    """One task's whole approach: the panels, the time passed at their ends, and the two tails."""
+
+    clock: _Clock
+    tau: Float[Array, " edges"]  # panel ends, as shares of τ*
+    delta: Float[Array, " edges"]
+    step: Float[Array, " panels"]
+    passed: Float[Array, " edges"]  # p t at the panel ends
+    total: Float[Array, " panels"]  # p t spent in each panel
+    series: Float[Array, "terms panels"]  # p t inside each panel, less its linear part
+    ends: Float[Array, "2 panels"]  # dp t/dx at both ends of each panel
+    tail: Float[Array, " terms"]  # p t beyond the simple pole, inside the last stretch
+
+    def __init__(self, clock: _Clock, count: int):
+        """Every quantity that only places nodes is held constant under differentiation."""
+        self.clock = clock
+        frozen = _hold(clock)
+        self.tau, self.delta, self.step = _hold(
+            tuple(x / frozen.end for x in _panels(frozen, count))
+        )
+        nodes, weights = (jnp.asarray(x, clock.s.dtype) for x in gauss_legendre(NODES))
+        matrix = jnp.asarray(antiderivative_matrix(NODES), clock.s.dtype)
+
+        def density(x: Float[Array, " nodes"]) -> Float[Array, "panels nodes"]:
+            tau = self.tau[:-1, None] + self.step[:, None] * x[None, :]
+            delta = self.delta[:-1, None] - self.step[:, None] * x[None, :]
+            left = jax.vmap(jax.vmap(clock.remaining))(clock.end * tau, clock.end * delta)
+            return clock.end * self.step[:, None] / left
+
+        inside = density(nodes)
+        self.total = inside @ weights
+        self.passed = jnp.concatenate([jnp.zeros_like(self.total[:1]), jnp.cumsum(self.total)])
+        # On a plateau the linear part is nearly all, and x·total has no rounding to speak of.
+        self.series = (matrix @ inside.T).at[:2].add(-0.5 * self.total[None, :])
+        self.ends = _hold(density(jnp.asarray([0.0, 1.0], clock.s.dtype))).T
+
+        # 1/R − 1/(f'(τ*)δ) has no pole: (f'δ − R)/(f'δ R), with f'δ − R summed by itself.
+        last = jnp.where(clock.ends, clock.end * self.delta[-1], 1.0)
+        y = jnp.minimum(clock.s[None, :] * last * nodes[:, None], _HUGE)
+        bend = clock.top[None, :] * (y + jnp.expm1(-y)) - clock.bottom[None, :] * (jnp.expm1(y) - y)
+        bend = jnp.sum(jnp.where(clock.ends, bend, 0.0), axis=1)
+        linear = clock.end_slope() * last * nodes
+        left = jax.vmap(clock.remaining)(clock.end - last * nodes, last * nodes)
+        self.tail = matrix @ (bend / linear * last / jnp.where(clock.ends, left, 1.0))
+
+
+def _distance(path: _Path, times: Times) -> Times:
+    """R(t) = Λ − f(t) > 0. The last Newton step of each inversion carries the derivative."""
+    clock, count = path.clock, path.step.shape[0]
+    panel = _panel_of(path, times)
+    in_tail = panel >= count
+    k = jnp.minimum(panel, count - 1)
+    aim = jnp.where(
+        in_tail, 0.5 * _hold(path.passed[k + 1] - path.passed[k]), times - path.passed[k]
+    )
+    terms, total = path.series[:, k], path.total[k]
+    x = _invert(_hold(terms), _hold(total), path.ends[:, k], _hold(aim))
+    value, slope = chebyshev_pair(terms, x)
+    slope = slope + total
+    x = x + ((aim - total * x) - value) / _hold(jnp.where(slope > 0.0, slope, 1.0))
+    inside = jax.vmap(clock.remaining)(
+        clock.end * (path.tau[k] + path.step[k] * x),
+        clock.end * (path.delta[k] - path.step[k] * x),
+    )
+    left = jnp.where(in_tail, times - path.passed[-1], 0.0)
+    beyond = jnp.where(clock.ends, _pole_tail(path, left), _saddle_tail(path, left))
+    return jnp.where(in_tail, beyond, inside)
+
+
+def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
+    """The panel each time falls into; the number of panels stands for the tail."""
+    passed = _hold(path.passed)
+    return jnp.searchsorted(passed, _hold(times), side="right", method="compare_all") - 1
+
+
+def _resampled(path: _Path, times: Times) -> Times:
+    """`_distance` for very many times on one path: R itself as a series in time on every panel."""
+    count = path.step.shape[0]
+    points, matrix = (jnp.asarray(x, times.dtype) for x in chebyshev_fit(RESAMPLED))
+    passed, slope = path.passed, path.clock.end_slope()  # the grid moves with the path
+    width = passed[1:] - passed[:-1]
+    inner = passed[:-1, None] + width[:, None] * points[None, :]
+    outer = passed[-1] - jnp.log(points) / slope  # R/E is analytic in E = e^{−f'(τ*) p t}
+    values = _distance(path, jnp.concatenate([inner.ravel(), outer])).reshape(count + 1, -1)
+    values = values.at[count].divide(points)
+    series = matrix @ values.T  # (terms, panels + 1)
+
+    panel = _panel_of(path, times)
+    in_tail = panel >= count
+    k = jnp.minimum(panel, count - 1)
+    left = jnp.where(in_tail, times - passed[-1], 0.0)
+    decay = jnp.exp(-slope * jnp.minimum(left, _hold(_FULL / slope)))
+    inside = jnp.where(in_tail, 0.0, times - passed[k]) / jnp.where(width > 0.0, width, 1.0)[k]
+    value = chebyshev_value(series, panel, jnp.where(in_tail, decay, inside))
+    pole = jnp.where(in_tail, value * decay, value)
+    return jnp.where(path.clock.ends | ~in_tail, pole, _saddle_tail(path, left))
+
+
+def _invert(
+    terms: Float[Array, "terms times"], total: Times, ends: Float[Array, "2 times"], aim: Times
+) -> Times:
+    """x in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
+
+    The first guess takes the integrand for an exponential between its end values.
+    """
+    first, last = ends
+    growth = jnp.log(last / first)
+    bent = jnp.abs(growth) > 1e-3
+    scaled = aim / first
+    x = jnp.where(bent, jnp.log1p(growth * scaled) / jnp.where(bent, growth, 1.0), scaled)
+    x = jnp.clip(jnp.where(jnp.isfinite(x), x, 0.5), 0.0, 1.0)
+    for _ in range(3):
+        value, slope = chebyshev_pair(terms, x)
+        slope = slope + total
+        x = x + ((aim - total * x) - value) / jnp.where(slope > 0.0, slope, 1.0)
+        x = jnp.clip(x, 0.0, 1.0)
+    return x
+
+
+def _pole_tail(path: _Path, left: Times) -> Times:
+    """R after a further p t = `left` inside the last stretch: Newton in log δ."""
+    clock = path.clock
+    last, slope = jnp.where(clock.ends, clock.end * path.delta[-1], 1.0), clock.end_slope()
+    whole = jnp.sum(path.tail)
+    left = jnp.minimum(left, _hold(_FULL / slope + jnp.abs(whole)))
+    terms = jnp.broadcast_to(path.tail[:, None], (path.tail.shape[0], left.shape[0]))
+
+    def newton(log: Times, slope: Scalar, whole: Scalar, terms: Array, left: Times) -> Times:
+        ratio = jnp.exp(log)
+        value, density = chebyshev_pair(terms, ratio)
+        return log + (whole - value - left - log / slope) / _hold(1.0 / slope + ratio * density)
+
+    arguments = (slope, whole, terms, left)
+    log = -_hold(slope * left)
+    for _ in range(4):
+        log = jnp.minimum(newton(log, *_hold(arguments)), 0.0)
+    close = last * jnp.exp(newton(log, *arguments))
+    return jax.vmap(clock.remaining)(clock.end * path.tau[-1] + (last - close), close)
+
+
+def _saddle_tail(path: _Path, left: Times) -> Times:
+    """R after a further p t = `left` when one falling exponential is left: closed form."""
+    clock = path.clock
+    slowest = clock.slowest()
+    fall = jnp.where(clock.ends, 0.0, clock.falling(clock.end * path.tau[-1])[slowest])
+    rate = jnp.where(clock.ends, 1.0, clock.s[slowest])
+    floor = jnp.where(clock.ends, 0.0, clock.floor)
+    left = jnp.minimum(left, _hold(1e290 / (1.0 + rate * (floor + fall))))
+    z = rate * floor * left
+    gone = z > 600.0
+    z = jnp.where(gone, 0.0, z)
+    tiny = z < 1e-8
+    growth = jnp.where(tiny, 1.0 + 0.5 * z, jnp.expm1(z) / jnp.where(tiny, 1.0, z))
+    stretch = 1.0 + (floor + fall) * rate * left * growth
+    return floor + jnp.where(gone, 0.0, fall / stretch)
+
+
+def one_task(
+    mu: Modes,
+    plus: Modes,
+    minus: Modes,
+    initial: Scalar,
+    target: Scalar,
+    times: Times,
+    panels: int = PANELS,
+) -> Times:
+    """``f(t) − Λ`` of one task, to relative accuracy, for the modes of any symmetric H.
+
+    Args:
+        mu: eigenvalues of H.
+        plus, minus: √|μ| times the entries of v + w and v − w in the eigenbasis.
+        initial: f(0).
+        target: Λ.
+        times: p t ≥ 0.
+        panels: how many panels the quadrature may use.
+    """
+    forward = mu >= 0.0
+    c = log_square(jnp.where(forward, plus, minus)) - math.log(4.0)
+    d = log_square(jnp.where(forward, minus, plus)) - math.log(4.0)
+    down = initial > target  # read backwards: −f rises towards −Λ
+    gap = jnp.where(down, initial - target, target - initial)
+    arrived = gap <= 0.0
+    gap = jnp.where(arrived, 1.0, gap)
+    log_c, log_d = jnp.where(down, d, c), jnp.where(down, c, d)
+    floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target))
+    s = 2.0 * jnp.abs(mu)
+    ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
+    pole = _find_end(  # with harmless numbers where there is none
+        jnp.where(ends, log_c, 0.0), jnp.where(ends, log_d, 0.0), jnp.where(ends, s, 1.0), gap, floor
+    )
+    end = jnp.where(ends, pole, 1.0)
+    path = _Path(_Clock(log_c, log_d, s, floor, end, ends), panels)
+    many = times.shape[0] > 2 * RESAMPLED * (panels + 1)
+    distance = (_resampled if many else _distance)(path, times)
+    distance = jnp.where(times > 0.0, distance, gap)
+    return jnp.where(arrived, 0.0, jnp.where(down, distance, -distance))
+
+
+def modes(start: Start) -> tuple[Array, Array, Array]:
+    """Eigenvalues of the 2×2 H and √μ times v ± w in its eigenbasis, each (tasks, 2).
+
+    ``μ₁ = 1 + m`` with ``m² + m(1 − ψn) = ψ``, ``μ₂ = ψΛ²/μ₁``, and the eigenvector of μ₁ has slope
+    ``Λ(1 − 1/μ₁)``.
+    """
+    psi, lam = start.context, start.strength
+    excess = psi * start.squared_norm - 1.0
+    root = jnp.sqrt(excess**2 + 4.0 * psi)
+    large = excess > 0.0
+    m = jnp.where(large, 0.5 * (excess + root), 2.0 * psi / jnp.where(large, 1.0, root - excess))
+    mu1 = 1.0 + m
+    slope = lam * m / mu1
+    norm = jnp.sqrt(1.0 + slope**2)
+    root1, root2 = jnp.sqrt(mu1), lam * jnp.sqrt(psi / mu1)
+
+    def project(sign: float) -> Array:
+        x = start.v + sign * start.w
+        first = start.along(sign) - lam * x[:, 1] / mu1
+        second = lam * x[:, 0] / mu1 - start.across(sign)
+        return jnp.stack([root1 * first / norm, root2 * second / norm], axis=1)
+
+    return jnp.stack([mu1, psi * lam**2 / mu1], axis=1), project(1.0), project(-1.0)
+
+
+def exact(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
+    """f − Λ for every task at its own data-weighted times p t."""
+    mu, plus, minus = modes(start)
+    return jax.vmap(one_task)(mu, plus, minus, start.prediction, start.strength, time)

@@ -1,0 +1,148 @@
+"""Order zero: one mode, solved in closed form, stable at every edge."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...numerics.special import log_add, log_square
+from ._modes import Start
+
+Values = Float[Array, "..."]
+
+# Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-200.
+_LARGEST_EXPONENT = 5e3
+_LARGEST_CLOCK = 1e200
+
+
+def _cosh_sinhc(z: Values) -> tuple[Values, Values]:
+    """``cosh √z`` and ``sinh √z / √z`` for 0 ≤ z ≤ 1: entire in z, so √z is never differentiated."""
+    cosh = sinhc = jnp.zeros_like(z)
+    for k in range(10, -1, -1):
+        cosh = cosh * z + 1.0 / math.factorial(2 * k)
+        sinhc = sinhc * z + 1.0 / math.factorial(2 * k + 1)
+    return cosh, sinhc
+
+
+def brackets(
+    plus: Values, minus: Values, target: Values, rate: Values, time: Values
+) -> tuple[Values, Values, Values]:
+    """Logarithms of the two brackets that carry the whole time dependence.
+
+    With ``g0 = plus²``, ``h0 = minus²``, ``σ² = Λ² + g0 h0/4``, ``y = aσt`` the brackets are
+    ``B_g = cosh y + (g0/2 − Λ) sinh(y)/σ`` and ``B_h = cosh y + (h0/2 + Λ) sinh(y)/σ``; all of
+    order zero follows from them: ``f − Λ = (f0 − Λ)/(B_g B_h)``, ``g = g0 B_h/B_g``.
+
+    Args:
+        plus, minus: √ψ q of v + w and of v − w, signed.
+        target: Λ.
+        rate: a / p = ψ(1 + Λ²).
+        time: p t.
+
+    Returns:
+        ``log B_g``, ``log B_h`` (each up to the common factor e^y when y > 1), and their sum
+        without that factor, formed so that it does not cancel at a saddle.
+    """
+    limit = jax.lax.stop_gradient(_LARGEST_CLOCK / jnp.maximum(rate, 1e-100))
+    clock = rate * jnp.minimum(time, limit)  # a t
+    half = 0.5 * plus * minus  # √(C/2)
+    scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(target), jnp.abs(half)))
+    safe = jnp.where(scale > 0.0, scale, 1.0)
+    ratio = (target / safe) ** 2 + (half / safe) ** 2
+    sigma = safe * jnp.sqrt(jnp.where(scale > 0.0, ratio, 1.0))
+    far = (scale > 0.0) & (jax.lax.stop_gradient(sigma * clock) > 1.0)
+
+    # y ≤ 1: no bracket cancels by more than a factor e, and all is a power series in y².
+    near_clock = jnp.where(far, 0.0, clock)
+    near_half = jnp.where(far, 0.0, 0.5 * (near_clock * plus) * minus)
+    z = (near_clock * target) ** 2 + near_half**2
+    cosh, sinhc = _cosh_sinhc(z)
+    near_g = jnp.log(cosh + (0.5 * plus**2 - target) * near_clock * sinhc)
+    near_h = jnp.log(cosh + (0.5 * minus**2 + target) * near_clock * sinhc)
+
+    # y > 1: sums of positive terms, in logs. The bracket whose e^y term can vanish comes first.
+    sigma = jnp.where(far, sigma, 1.0)
+    saturated = jax.lax.stop_gradient(sigma * clock) > _LARGEST_EXPONENT
+    y = jnp.where(far & ~saturated, sigma * jnp.where(far & ~saturated, clock, 1.0), 1.0)
+    y = jnp.where(saturated, _LARGEST_EXPONENT, y)
+    size = jnp.abs(target)
+    log_g, log_h = log_square(plus), log_square(minus)
+    first, second = jnp.where(target >= 0.0, log_g, log_h), jnp.where(target >= 0.0, log_h, log_g)
+    log_small = log_g + log_h - jnp.log(4.0 * sigma) - jnp.log(sigma + size)  # 1 − |Λ|/σ
+    log_big = jnp.log1p(size / sigma)
+    log_t = jnp.log(-jnp.expm1(-2.0 * y)) - jnp.log(2.0 * sigma)
+    rising = log_add(first + log_t, log_small)
+    log_first = log_add(rising, log_big - 2.0 * y) - math.log(2.0)
+    log_second = log_add(
+        log_add(second + log_t, log_big), log_small - 2.0 * y
+    ) - math.log(2.0)
+    total = log_add(rising + 2.0 * y, log_big) - math.log(2.0) + log_second
+    far_g = jnp.where(target >= 0.0, log_first, log_second)
+    far_h = jnp.where(target >= 0.0, log_second, log_first)
+    return (
+        jnp.where(far, far_g, near_g),
+        jnp.where(far, far_h, near_h),
+        jnp.where(far, total, near_g + near_h),
+    )
+
+
+def residual(
+    plus: Values, minus: Values, initial: Values, target: Values, rate: Values, time: Values
+) -> Values:
+    """``f(t) − Λ`` of one mode, to relative accuracy: ``(f0 − Λ)/(B_g B_h)``.
+
+    Args:
+        plus, minus: √ψ q of v + w and of v − w.
+        initial: f0 = (plus² − minus²)/4, given so that it need not be formed by cancellation.
+        target: Λ.
+        rate: a / p.
+        time: p t.
+
+    Reference: Theorem 3.1; balanced, negative, saddle and algebraic cases included.
+    """
+    *_, log_product = brackets(plus, minus, target, rate, time)
+    return (initial - target) * jnp.exp(-log_product)
+
+
+def order_zero(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
+    """f⁰ − Λ for every task at its own data-weighted times p t."""
+    root = jnp.sqrt(start.context)
+    return residual(
+        (root * start.along(1.0))[:, None],
+        (root * start.along(-1.0))[:, None],
+        start.leading_prediction[:, None],
+        start.strength[:, None],
+        (start.context * start.squared_norm)[:, None],
+        time,
+    )
+
+
+def order_one(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
+    """f⁰ + f¹/ψ − Λ: the first correction in ε = 1/ψ, for any init.
+
+    At first order in ε the large mode of ``H(ε) = ψ(H⁰ + εH¹)`` moves like order zero with its
+    eigenvalue ``ψ(n + ε/n)`` (n = 1 + Λ²) and eigenvector turned by ``εΛ/n²``, towards the target
+    ``Λ − k``: the small mode's share ``k = ψε (Λ²/n) v⊥·w⊥`` does not move yet. One jvp of the
+    closed form along that change is f¹ (App. J for inits along (1, Λ)).
+    """
+    n, psi, lam = start.squared_norm, start.context, start.strength
+    root = jnp.sqrt(psi)
+    plus, minus = root * start.along(1.0), root * start.along(-1.0)
+    # Changes with ε = 1/ψ already multiplied in; √ψ/ψ = 1/√ψ cannot overflow.
+    turn = lam / (n * n * root)
+    d_plus = 0.5 * start.along(1.0) / (n * n * root) + turn * start.across(1.0)
+    d_minus = 0.5 * start.along(-1.0) / (n * n * root) + turn * start.across(-1.0)
+    d_initial = 0.5 * (plus * d_plus - minus * d_minus)
+    across_v, across_w = (
+        0.5 * (start.across(1.0) + start.across(-1.0)),
+        0.5 * (start.across(1.0) - start.across(-1.0)),
+    )
+    d_target = -((lam / n) ** 2) * across_v * across_w
+    columns = (plus, minus, start.leading_prediction, lam, psi * n)
+    changes = (d_plus, d_minus, d_initial, d_target, 1.0 / n)
+    primals = tuple(x[:, None] for x in columns)
+    tangents = tuple(jnp.broadcast_to(x[:, None], time.shape) for x in changes)
+    primals = tuple(jnp.broadcast_to(x, time.shape) for x in primals)
+    value, change = jax.jvp(lambda *args: residual(*args, time), primals, tangents)
+    return value + change

@@ -1,0 +1,71 @@
+"""Gauss rules and polynomial antiderivatives on [0, 1]."""
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy.polynomial import chebyshev, legendre
+
+
+@cache
+def gauss_legendre(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss–Legendre rule on [0, 1]."""
+    x, w = legendre.leggauss(count)
+    return 0.5 * (x + 1.0), 0.5 * w
+
+
+@cache
+def antiderivative_matrix(count: int) -> np.ndarray:
+    """From values at the Gauss nodes to the Chebyshev series of ``∫_0^x`` of their interpolant.
+
+    Returns:
+        Matrix (count + 1, count); the series is in T_n(2x − 1).
+    """
+    x, w = legendre.leggauss(count)
+    degree = np.arange(count)
+    # Legendre series of the interpolant: c_k = (2k + 1)/2 Σ_j w_j P_k(x_j) y_j, exact to degree n.
+    to_legendre = (degree + 0.5)[:, None] * legendre.legvander(x, count - 1).T * w[None, :]
+    nodes = np.cos(np.pi * (np.arange(count + 1) + 0.5) / (count + 1))
+    columns = []
+    for j in range(count):
+        integral = legendre.legint(to_legendre[:, j], lbnd=-1.0) * 0.5
+        columns.append(chebyshev.chebfit(nodes, legendre.legval(nodes, integral), count))
+    return np.stack(columns, axis=1)
+
+
+@cache
+def chebyshev_fit(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chebyshev points on (0, 1), and the matrix from values there to a series in T_n(2x − 1)."""
+    angle = np.pi * (np.arange(count) + 0.5) / count
+    matrix = 2.0 / count * np.cos(np.arange(count)[:, None] * angle[None, :])
+    matrix[0] *= 0.5
+    return 0.5 * (np.cos(angle) + 1.0), matrix
+
+
+def chebyshev_value(
+    series: Float[Array, "terms rows"], row: Int[Array, " points"], x: Float[Array, " points"]
+) -> Float[Array, " points"]:
+    """Chebyshev series in T_n(2x − 1), each point with its own row, by Clenshaw's recurrence."""
+    u = 2.0 * x - 1.0
+    after = now = jnp.zeros_like(u)
+    for n in range(series.shape[0] - 1, 0, -1):
+        after, now = now, series[n][row] + 2.0 * u * now - after
+    return series[0][row] + u * now - after
+
+
+def chebyshev_pair(
+    series: Float[Array, "terms points"], x: Float[Array, " points"]
+) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    """A Chebyshev series in T_n(2x − 1) and its derivative in x, each point with its own series."""
+    u = 2.0 * x - 1.0
+    t_old, t_new = jnp.ones_like(u), u
+    u_old, u_new = jnp.ones_like(u), 2.0 * u  # second kind: T_n' = n U_{n-1}
+    value = series[0] + series[1] * u
+    slope = series[1] * u_old
+    for n in range(2, series.shape[0]):
+        t_old, t_new = t_new, 2.0 * u * t_new - t_old
+        value = value + series[n] * t_new
+        slope = slope + n * series[n] * u_new
+        u_old, u_new = u_new, 2.0 * u * u_new - u_old
+    return value, 2.0 * slope
