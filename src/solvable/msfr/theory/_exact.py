@@ -34,7 +34,7 @@ Scalar = Float[Array, ""]
 Times = Float[Array, " times"]
 
 NODES = 16
-PANELS = 48
+PANELS = 64
 _PULL = 0.5  # the largest share of the remaining distance to the pole that one panel takes
 _FLAT = 1e-17  # terms below this share of the whole are gone
 RESAMPLED = 24
@@ -64,17 +64,13 @@ class _Clock(eqx.Module):
         s: Modes,
         floor: Scalar,
         end: Scalar,
+        ulp: Scalar,
         ends: Bool[Array, ""],
     ):
         self.log_c, self.log_d, self.s = log_c, log_d, s
         self.floor, self.end, self.ends = floor, end, ends
-        top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf))
-        bottom = self.falling(end)
-        # τ* is known to an ulp, which e^{sτ*} magnifies: what the terms miss of balance is added.
-        slope = jnp.sum(s * (top + bottom))
-        miss = (floor - jnp.sum(top) + jnp.sum(bottom)) / jnp.where(slope > 0.0, slope, 1.0)
-        shift = jnp.where(ends, _hold(jnp.clip(s * miss, -1e-9, 1e-9)), 0.0)
-        self.top, self.bottom = top * (1.0 + shift), bottom * (1.0 - shift)
+        self.top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf)) * (1.0 + s * ulp)
+        self.bottom = self.falling(end) * (1.0 - s * ulp)
 
     def falling(self, tau: Scalar) -> Modes:
         """``d e^{−sτ}``."""
@@ -101,8 +97,13 @@ class _Clock(eqx.Module):
         return jnp.argmin(jnp.where(self.log_d > -jnp.inf, self.s, jnp.inf))
 
 
-def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar) -> Scalar:
-    """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket."""
+def _find_end(
+    log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar
+) -> tuple[Scalar, Scalar]:
+    """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket.
+
+    Returns τ* and what it misses below its last digit, which e^{sτ*} magnifies.
+    """
     c, d = jnp.exp(log_c), jnp.exp(log_d)
     falls, rises = log_d > -jnp.inf, log_c > -jnp.inf
 
@@ -144,7 +145,10 @@ def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar) 
     tau = jax.lax.fori_loop(0, 60, shrink, (low, high, high))[2]
     tau = _hold(jnp.where(jnp.isfinite(tau) & (tau > 0.0), tau, 1.0))
     left, slope, _ = balance(tau)
-    return tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
+    end = tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
+    left, slope, _ = _hold(balance(_hold(end)))
+    ulp = left / jnp.where(slope > 0.0, slope, 1.0)
+    return end, _hold(jnp.clip(ulp, -1e-9 / jnp.max(s), 1e-9 / jnp.max(s)))
 
 
 def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
@@ -155,8 +159,10 @@ def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
 
     def is_tail(tau: Scalar, delta: Scalar) -> Bool[Array, ""]:
         # Pole: R/δ is free of zeros in the disc of radius 2δ, so one series finishes the work.
-        y = jnp.minimum(2.0 * clock.s * delta, _HUGE)
-        bend = jnp.sum((clock.top + clock.bottom) * (jnp.expm1(y) - y))
+        y = 2.0 * clock.s * delta
+        rise = clock.top * (jnp.expm1(jnp.minimum(y, _HUGE)) - y)
+        fall = jnp.exp(jnp.minimum(clock.log_d - clock.s * clock.end + y, _HUGE))
+        bend = jnp.sum(rise + fall - clock.bottom * (1.0 + y))
         # Saddle: one exponential is left, which is integrated in closed form.
         rest = jnp.sum(jnp.where(others, clock.falling(tau), 0.0))
         alone = rest <= _FLAT * clock.remaining(tau, delta)
@@ -373,19 +379,23 @@ def one_task(
     down = initial > target  # read backwards: −f rises towards −Λ
     gap = jnp.where(down, initial - target, target - initial)
     arrived = gap <= 0.0
-    gap = jnp.where(arrived, 1.0, gap)
-    log_c, log_d = jnp.where(down, d, c), jnp.where(down, c, d)
-    floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target))
+    # In units of the larger of |Λ| and |f(0) − Λ| nothing below underflows.
+    unit = _hold(jnp.where(arrived, 1.0, jnp.maximum(gap, jnp.abs(target))))
+    gap = jnp.where(arrived, 1.0, gap / unit)
+    log_c, log_d = jnp.where(down, d, c) - jnp.log(unit), jnp.where(down, c, d) - jnp.log(unit)
+    floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target) / unit)
+    clock_time = jnp.minimum(times, _hold(1e290 / unit)) * unit
     s = 2.0 * jnp.abs(mu)
     ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
-    pole = _find_end(  # with harmless numbers where there is none
+    pole, ulp = _find_end(  # with harmless numbers where there is none
         jnp.where(ends, log_c, 0.0), jnp.where(ends, log_d, 0.0), jnp.where(ends, s, 1.0), gap, floor
     )
     end = jnp.where(ends, pole, 1.0)
-    path = _Path(_Clock(log_c, log_d, s, floor, end, ends), panels)
+    ulp = jnp.where(ends, ulp, 0.0)
+    path = _Path(_Clock(log_c, log_d, s, floor, end, ulp, ends), panels)
     many = times.shape[0] > 2 * RESAMPLED * (panels + 1)
-    distance = (_resampled if many else _distance)(path, times)
-    distance = jnp.where(times > 0.0, distance, gap)
+    distance = (_resampled if many else _distance)(path, clock_time)
+    distance = unit * jnp.where(times > 0.0, distance, gap)
     return jnp.where(arrived, 0.0, jnp.where(down, distance, -distance))
 
 

@@ -29,9 +29,16 @@ Row = Float[Array, "tasks times"]
 
 
 def starts(task: Task, init: Init) -> Start:
-    """The tasks' context matrices and initial parameters, one row a task."""
-    v, w = init.columns(task)
-    return Start(task.contexts, task.strengths, v, w)
+    """The tasks' context matrices and initial parameters, one row a task.
+
+    Entries so small that their products underflow are taken as 0 (contexts as 1e-30).
+    """
+
+    def flush(x: Array, tiny: float) -> Array:
+        return jnp.where(jnp.abs(x) < tiny, 0.0, x)
+
+    v, w = (flush(x, 1e-101) for x in init.columns(task))
+    return Start(jnp.maximum(task.contexts, 1e-30), flush(task.strengths, 1e-60), v, w)
 
 
 def _initial(start: Start, order: Order) -> Float[Array, " tasks"]:

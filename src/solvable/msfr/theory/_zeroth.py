@@ -11,9 +11,9 @@ from ._modes import Start
 
 Values = Float[Array, "..."]
 
-# Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-200.
+# Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-150.
 _LARGEST_EXPONENT = 5e3
-_LARGEST_CLOCK = 1e200
+_LARGEST_CLOCK = 1e150
 
 
 def _cosh_sinhc(z: Values) -> tuple[Values, Values]:
