@@ -1,5 +1,11 @@
 """A Solvable Attention for Neural Scaling Laws (Lyu, Wang, Zhu; ICLR 2025)."""
 
+from .model import LinearAttention as LinearAttention
+from .model import SoftmaxAttention as SoftmaxAttention
+from .model import train_brute as train_brute
+from .reduced import Run as Run
+from .reduced import flow as flow
+from .reduced import train as train
 from .start import Init as Init
 from .start import SoftmaxInit as SoftmaxInit
 from .task import Task as Task

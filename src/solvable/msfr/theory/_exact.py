@@ -269,30 +269,7 @@ def _distance(path: _Path, times: Times) -> Times:
 def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
     """The panel each time falls into; the number of panels stands for the tail."""
     passed = _hold(path.passed)
-    return jnp.searchsorted(passed, _hold(times), side="right", method="compare_all") - 1
-
-
-def _resampled(path: _Path, times: Times) -> Times:
-    """`_distance` for very many times on one path: R itself as a series in time on every panel."""
-    count = path.step.shape[0]
-    points, matrix = (jnp.asarray(x, times.dtype) for x in chebyshev_fit(RESAMPLED))
-    passed, slope = path.passed, path.clock.end_slope()  # the grid moves with the path
-    width = passed[1:] - passed[:-1]
-    inner = passed[:-1, None] + width[:, None] * points[None, :]
-    outer = passed[-1] - jnp.log(points) / slope  # R/E is analytic in E = e^{−f'(τ*) p t}
-    values = _distance(path, jnp.concatenate([inner.ravel(), outer])).reshape(count + 1, -1)
-    values = values.at[count].divide(points)
-    series = matrix @ values.T  # (terms, panels + 1)
-
-    panel = _panel_of(path, times)
-    in_tail = panel >= count
-    k = jnp.minimum(panel, count - 1)
-    left = jnp.where(in_tail, times - passed[-1], 0.0)
-    decay = jnp.exp(-slope * jnp.minimum(left, _hold(_FULL / slope)))
-    inside = jnp.where(in_tail, 0.0, times - passed[k]) / jnp.where(width > 0.0, width, 1.0)[k]
-    value = chebyshev_value(series, panel, jnp.where(in_tail, decay, inside))
-    pole = jnp.where(in_tail, value * decay, value)
-    return jnp.where(path.clock.ends | ~in_tail, pole, _saddle_tail(path, left))
+    return jnp.searchsorted(passed, _hold(times), side="right", method="scan_unrolled") - 1
 
 
 def _invert(
@@ -354,49 +331,110 @@ def _saddle_tail(path: _Path, left: Times) -> Times:
     return floor + jnp.where(gone, 0.0, fall / stretch)
 
 
-def one_task(
-    mu: Modes,
-    plus: Modes,
-    minus: Modes,
-    initial: Scalar,
-    target: Scalar,
-    times: Times,
-    panels: int = PANELS,
-) -> Times:
-    """``f(t) − Λ`` of one task, to relative accuracy, for the modes of any symmetric H.
+class Flow(eqx.Module):
+    """One task's approach to its target, ready to be read at any times.
 
     Args:
-        mu: eigenvalues of H.
+        mu: eigenvalues of H, any symmetric matrix.
         plus, minus: √|μ| times the entries of v + w and v − w in the eigenbasis.
         initial: f(0).
         target: Λ.
-        times: p t ≥ 0.
         panels: how many panels the quadrature may use.
     """
-    forward = mu >= 0.0
-    c = log_square(jnp.where(forward, plus, minus)) - math.log(4.0)
-    d = log_square(jnp.where(forward, minus, plus)) - math.log(4.0)
-    down = initial > target  # read backwards: −f rises towards −Λ
-    gap = jnp.where(down, initial - target, target - initial)
-    arrived = gap <= 0.0
-    # In units of the larger of |Λ| and |f(0) − Λ| nothing below underflows.
-    unit = _hold(jnp.where(arrived, 1.0, jnp.maximum(gap, jnp.abs(target))))
-    gap = jnp.where(arrived, 1.0, gap / unit)
-    log_c, log_d = jnp.where(down, d, c) - jnp.log(unit), jnp.where(down, c, d) - jnp.log(unit)
-    floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target) / unit)
-    clock_time = jnp.minimum(times, _hold(1e290 / unit)) * unit
-    s = 2.0 * jnp.abs(mu)
-    ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
-    pole, ulp = _find_end(  # with harmless numbers where there is none
-        jnp.where(ends, log_c, 0.0), jnp.where(ends, log_d, 0.0), jnp.where(ends, s, 1.0), gap, floor
-    )
-    end = jnp.where(ends, pole, 1.0)
-    ulp = jnp.where(ends, ulp, 0.0)
-    path = _Path(_Clock(log_c, log_d, s, floor, end, ulp, ends), panels)
-    many = times.shape[0] > 2 * RESAMPLED * (panels + 1)
-    distance = (_resampled if many else _distance)(path, clock_time)
-    distance = unit * jnp.where(times > 0.0, distance, gap)
-    return jnp.where(arrived, 0.0, jnp.where(down, distance, -distance))
+
+    path: _Path
+    gap: Scalar
+    unit: Scalar
+    sign: Scalar  # of f − Λ; 0 where f(0) = Λ
+
+    def __init__(
+        self,
+        mu: Modes,
+        plus: Modes,
+        minus: Modes,
+        initial: Scalar,
+        target: Scalar,
+        panels: int = PANELS,
+    ):
+        forward = mu >= 0.0
+        c = log_square(jnp.where(forward, plus, minus)) - math.log(4.0)
+        d = log_square(jnp.where(forward, minus, plus)) - math.log(4.0)
+        down = initial > target  # read backwards: −f rises towards −Λ
+        gap = jnp.where(down, initial - target, target - initial)
+        arrived = gap <= 0.0
+        # In units of the larger of |Λ| and |f(0) − Λ| nothing below underflows.
+        unit = _hold(jnp.where(arrived, 1.0, jnp.maximum(gap, jnp.abs(target))))
+        gap = jnp.where(arrived, 1.0, gap / unit)
+        log_c = jnp.where(down, d, c) - jnp.log(unit)
+        log_d = jnp.where(down, c, d) - jnp.log(unit)
+        floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target) / unit)
+        s = 2.0 * jnp.abs(mu)
+        ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
+        pole, ulp = _find_end(  # with harmless numbers where there is none
+            jnp.where(ends, log_c, 0.0),
+            jnp.where(ends, log_d, 0.0),
+            jnp.where(ends, s, 1.0),
+            gap,
+            floor,
+        )
+        end, ulp = jnp.where(ends, pole, 1.0), jnp.where(ends, ulp, 0.0)
+        self.path = _Path(_Clock(log_c, log_d, s, floor, end, ulp, ends), panels)
+        self.gap, self.unit = gap, unit
+        self.sign = jnp.where(arrived, 0.0, jnp.where(down, 1.0, -1.0))
+
+    def residual(self, times: Times) -> Times:
+        """``f(t) − Λ`` at data-weighted times p t ≥ 0, to relative accuracy."""
+        return self._signed(_distance(self.path, self._scaled(times)), times)
+
+    def resampled(self) -> "Resampled":
+        """The same, prepared for very many times."""
+        return Resampled(self)
+
+    def _scaled(self, times: Times) -> Times:
+        return jnp.minimum(times, _hold(1e290 / self.unit)) * self.unit
+
+    def _signed(self, distance: Times, times: Times) -> Times:
+        return self.sign * self.unit * jnp.where(times > 0.0, distance, self.gap)
+
+
+class Resampled(eqx.Module):
+    """A flow as a series in time on every panel: reading it needs no inversion.
+
+    Past the last panel R/E is analytic in ``E = e^{−f'(τ*) p t}``. The grid moves with the flow
+    under differentiation, so that slopes are as smooth as values.
+    """
+
+    flow: Flow
+    series: Float[Array, "terms edges"]
+
+    def __init__(self, flow: Flow):
+        path = flow.path
+        points, matrix = (jnp.asarray(x, path.tau.dtype) for x in chebyshev_fit(RESAMPLED))
+        width = path.passed[1:] - path.passed[:-1]
+        inner = path.passed[:-1, None] + width[:, None] * points[None, :]
+        outer = path.passed[-1] - jnp.log(points) / path.clock.end_slope()
+        values = _distance(path, jnp.concatenate([inner.ravel(), outer]))
+        values = values.reshape(-1, RESAMPLED).at[-1].divide(points)
+        self.flow, self.series = flow, matrix @ values.T
+
+    def residual(self, times: Times) -> Times:
+        """``f(t) − Λ`` at data-weighted times p t ≥ 0, to relative accuracy."""
+        path, count = self.flow.path, self.flow.path.step.shape[0]
+        slope = path.clock.end_slope()
+        clock_time = self.flow._scaled(times)
+        panel = _panel_of(path, clock_time)
+        in_tail = panel >= count
+        k = jnp.minimum(panel, count - 1)
+        width = path.passed[1:] - path.passed[:-1]
+        left = jnp.where(in_tail, clock_time - path.passed[-1], 0.0)
+        decay = jnp.exp(-slope * jnp.minimum(left, _hold(_FULL / slope)))
+        inside = jnp.where(in_tail, 0.0, clock_time - path.passed[k])
+        inside = inside / jnp.where(width > 0.0, width, 1.0)[k]
+        value = chebyshev_value(self.series, panel, jnp.where(in_tail, decay, inside))
+        value = jnp.where(in_tail, value * decay, value)
+        at_saddle = in_tail & ~path.clock.ends
+        distance = jnp.where(at_saddle, _saddle_tail(path, left), value)
+        return self.flow._signed(distance, times)
 
 
 def modes(start: Start) -> tuple[Array, Array, Array]:
@@ -424,7 +462,18 @@ def modes(start: Start) -> tuple[Array, Array, Array]:
     return jnp.stack([mu1, psi * lam**2 / mu1], axis=1), project(1.0), project(-1.0)
 
 
+def flows(start: Start) -> Flow:
+    """The exact flow of every task, one row a task."""
+    mu, plus, minus = modes(start)
+    return jax.vmap(Flow)(mu, plus, minus, start.prediction, start.strength)
+
+
 def exact(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
     """f − Λ for every task at its own data-weighted times p t."""
-    mu, plus, minus = modes(start)
-    return jax.vmap(one_task)(mu, plus, minus, start.prediction, start.strength, time)
+    return jax.vmap(Flow.residual)(flows(start), time)
+
+
+def exact_shared(start: Start) -> Resampled:
+    """The flow that all tasks follow, each at its own pace p t: that of the first row."""
+    first = jax.tree.map(lambda x: x[:1], start)
+    return Resampled(jax.tree.map(lambda x: x[0], flows(first)))

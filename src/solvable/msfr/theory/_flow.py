@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ... import validation
 from ..start import Init
 from ..task import Task
-from ._exact import one_task
+from ._exact import Flow
 from ._loss import _check, _times, starts
 from ._modes import Start
 from ._zeroth import brackets
@@ -95,7 +95,7 @@ def _symmetric(
     mu, basis = jnp.linalg.eigh(matrix)
     root = jnp.sqrt(jnp.abs(mu))
     plus, minus = root * (basis.T @ (v + w)), root * (basis.T @ (v - w))
-    return one_task(mu, plus, minus, v @ matrix @ w, target, time, panels)
+    return Flow(mu, plus, minus, v @ matrix @ w, target, panels).residual(time)
 
 
 def exact_flow(

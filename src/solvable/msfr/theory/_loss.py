@@ -1,6 +1,7 @@
 """Predictions, residuals and losses of all tasks at once."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -13,7 +14,7 @@ from ...numerics.binomial import NODES, binomial_nodes_by_row
 from ...numerics.streaming import map_rows, sum_rows
 from ..start import Init
 from ..task import Task
-from ._exact import exact
+from ._exact import exact, exact_shared
 from ._modes import Start
 from ._zeroth import order_one, order_zero
 
@@ -47,21 +48,22 @@ def _initial(start: Start, order: Order) -> Float[Array, " tasks"]:
     return at_zero - start.strength
 
 
-def _rows(start: Start, time: Row, order: Order, shared: bool) -> Row:
-    """f − Λ at data-weighted times p t; tasks that share everything are one task at many times."""
+def _kernel(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
+    """f − Λ at data-weighted times p t; tasks that share everything read one and the same flow."""
     if not (shared and order == "exact"):
-        return _KERNEL[order](start, time)
-    one = jax.tree.map(lambda x: x[:1], start)
-    return exact(one, time.reshape(1, -1)).reshape(time.shape)
+        return _KERNEL[order]
+    flow = exact_shared(start)
+    return lambda _, time: flow.residual(time.ravel()).reshape(time.shape)
 
 
 @partial(jax.jit, static_argnames=("order", "shared"))
 def _residual(task: Task, init: Init, t: Array, order: Order, shared: bool) -> Row:
     start, weight = starts(task, init), task.weights
+    kernel = _kernel(start, order, shared)
 
     def rows(part: tuple[Start, Array]) -> Row:
         start, weight = part
-        return _rows(start, weight[:, None] * t[None, :], order, shared)
+        return kernel(start, weight[:, None] * t[None, :])
 
     piece = max(1, _PIECE[order] // max(1, t.shape[0]))
     return map_rows(rows, (start, weight), piece=piece).T
@@ -79,17 +81,18 @@ def joint_loss(
 ) -> Float[Array, " times"]:
     """L at each time with its own model size: the compiled core of `loss`, unchecked."""
     start, weight = starts(task, init), task.weights
+    kernel = _kernel(start, order, shared)
     learned = None if size is None else task.index[:, None] < size[None, :]
 
     def rows(part: Any) -> Row:
         start, weight, learned = part
         if data is None:
-            left = _rows(start, weight[:, None] * t[None, :], order, shared) ** 2
+            left = kernel(start, weight[:, None] * t[None, :]) ** 2
         else:
             count, share = binomial_nodes_by_row(data, weight)  # (tasks, nodes)
             time = (count / data)[:, None, :] * t[None, :, None]
             flat = time.reshape(weight.shape[0], -1)
-            square = _rows(start, flat, order, shared).reshape(time.shape) ** 2
+            square = kernel(start, flat).reshape(time.shape) ** 2
             left = jnp.sum(share[:, None, :] * square, axis=2)
         if learned is not None:
             left = jnp.where(learned, left, (_initial(start, order) ** 2)[:, None])

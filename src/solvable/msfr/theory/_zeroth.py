@@ -74,9 +74,7 @@ def brackets(
     log_t = jnp.log(-jnp.expm1(-2.0 * y)) - jnp.log(2.0 * sigma)
     rising = log_add(first + log_t, log_small)
     log_first = log_add(rising, log_big - 2.0 * y) - math.log(2.0)
-    log_second = log_add(
-        log_add(second + log_t, log_big), log_small - 2.0 * y
-    ) - math.log(2.0)
+    log_second = log_add(log_add(second + log_t, log_big), log_small - 2.0 * y) - math.log(2.0)
     total = log_add(rising + 2.0 * y, log_big) - math.log(2.0) + log_second
     far_g = jnp.where(target >= 0.0, log_first, log_second)
     far_h = jnp.where(target >= 0.0, log_second, log_first)

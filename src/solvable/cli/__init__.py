@@ -1,0 +1,64 @@
+"""The command line: ``solvable COMMAND …``, one file a command.
+
+Only a command's `run` imports what is heavy, so that help is quick.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    0: fine. 1: a claim fails. 2: bad usage or input, told in one sentence on standard error.
+    130: stopped by Ctrl-C. 141: nobody reads standard output any more.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # Greek letters must not break a narrow encoding
+    try:
+        status = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        _abandon_stdout()
+        return _refuse(str(error))
+    return status
+
+
+def _run(argv: list[str]) -> int:
+    from .commands import parse
+
+    try:
+        if argv[:1] == ["--version"]:
+            from solvable import __version__
+
+            print(f"solvable {__version__}")
+            return 0
+        return parse(argv).run()
+    except SystemExit as stop:  # how the parser ends after --help
+        return stop.code if isinstance(stop.code, int) else 0
+    except ValueError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        print("solvable: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _refuse(sentence: str) -> int:
+    print(f"solvable: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _abandon_stdout() -> None:
+    """Let the interpreter's last flush go nowhere instead of failing again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

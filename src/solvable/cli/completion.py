@@ -1,0 +1,29 @@
+"""``solvable completion``: the shell learns the commands and options."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a completion script for a shell; its help says how to install it."""
+
+    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional]
+    """the shell whose script to print. To install it, write the script where the shell looks:
+
+    bash: solvable completion bash > ~/.local/share/bash-completion/completions/solvable
+
+    zsh: solvable completion zsh > DIR/_solvable, where DIR is in $fpath
+
+    tcsh: solvable completion tcsh > ~/.solvable.tcsh, and source that in ~/.tcshrc
+
+    and start a new shell."""
+
+    def run(self) -> int:
+        """Print the script, which tyro makes from the tree of commands."""
+        from .commands import parse
+
+        parse(["--tyro-write-completion", self.shell, "-"])
+        return 0

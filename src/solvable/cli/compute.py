@@ -1,0 +1,59 @@
+"""How JAX computes for the command line: in double precision, and remembering what it compiled."""
+
+import hashlib
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .arguments import Flag
+from .screen import note
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """How it is computed."""
+
+    compile_cache: Flag = True
+    """neither reuse nor keep compiled code ($SOLVABLE_CACHE, else ~/.cache/solvable)"""
+
+    def prepare(self) -> None:
+        """Configure JAX; must come before anything is compiled."""
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        if not self.compile_cache:
+            jax.config.update("jax_enable_compilation_cache", False)
+            return
+        folder = cache_folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            note(f"compiling without a cache: {folder} cannot be written ({error.strerror})")
+            return
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept; other compilers and other processors have other folders."""
+    from importlib.metadata import version
+
+    base = os.environ.get("SOLVABLE_CACHE")
+    if not base:
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        base = os.path.join(caches, "solvable")
+    flags = hashlib.sha256(_cpu_flags().encode()).hexdigest()[:12]
+    return Path(base).absolute() / f"jaxlib-{version('jaxlib')}-{flags}"
+
+
+def _cpu_flags() -> str:
+    """What the processor can do: code compiled for more than that would crash."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    flags = (line for line in lines if line.startswith(("flags", "Features")))
+    return next(flags, platform.processor())

@@ -1,0 +1,58 @@
+"""Files are written whole or not at all."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Raise a `ValueError` naming `option` unless a file can be written at `path`.
+
+    Meant for before the long work: a file is made beside it and removed again.
+    """
+    if path is None:
+        return
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(None, "it is read-only")
+        if not _is_special(path):
+            beside = _beside(path)
+            beside.touch(exist_ok=False)
+            beside.unlink()
+    except OSError as error:
+        raise _unwritable(option, path, error) from None
+
+
+def write_file(option: str, path: Path, content: bytes) -> None:
+    """Write `content` to a temporary name in the same folder, then rename."""
+    try:
+        if _is_special(path):
+            path.write_bytes(content)
+            return
+        beside = _beside(path)
+        try:
+            beside.write_bytes(content)
+            beside.replace(path.resolve())
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise _unwritable(option, path, error) from None
+
+
+def _beside(path: Path) -> Path:
+    """A new name in the folder of `path`, or of what it links to."""
+    return path.resolve().with_name(f".solvable-{secrets.token_hex(8)}.tmp")
+
+
+def _is_special(path: Path) -> bool:
+    """Whether `path` is a device or a pipe, which must never be replaced by a file."""
+    return path.exists() and (not path.is_file() or Path("/dev") in path.absolute().parents)
+
+
+def _unwritable(option: str, path: Path, error: OSError) -> ValueError:
+    return ValueError(
+        f"{option} must be a file that can be written, not {str(path)!r} ({error.strerror})"
+    )

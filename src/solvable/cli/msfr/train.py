@@ -1,0 +1,163 @@
+"""``solvable train msfr``: L(t) by training attention."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from .. import INTERRUPTED
+from ..arguments import Flag, Maybe
+from ..compute import ComputeOptions
+from ..output import Curve, OutputOptions
+from ..progress import Waiting
+from ..screen import note
+from .options import LinearStart, ResourceOptions, SoftmaxStart, TaskOptions, symbols
+
+if TYPE_CHECKING:
+    from solvable import msfr
+
+BRUTE_DATA = 400
+
+
+@dataclass(frozen=True)
+class DescentOptions:
+    """How it is trained."""
+
+    optimizer: Literal["gd", "adamw"] = "gd"
+    """gradient descent, or AdamW with the paper's constants (Table 4)"""
+    lr: Maybe[float] = None
+    """learning rate, above 0 (default: 1e-3 for gd, 5e-3 for adamw)"""
+    steps: int = 5000
+    """number of steps, at least 0; for gd, t = lr × step"""
+    batch: Maybe[int] = None
+    """mini-batch size B, drawn afresh at every step; none unless given"""
+    seed: int = 0
+    """seed of the data set and of the mini-batches, at least 0"""
+    log_every: Maybe[int] = None
+    """steps between two points of the curve; a 400th of the run unless given"""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        default = {"gd": 1e-3, "adamw": 5e-3}[self.optimizer]
+        return default if self.lr is None else self.lr
+
+    def build(self) -> dict[str, Any]:
+        """The library's optimiser: `lr` for gradient descent, else `optimizer`."""
+        if self.optimizer == "gd":
+            return {"lr": self.rate}
+        import optax
+
+        from solvable.validation import floating, within
+
+        within("lr", floating("lr", self.rate), 0.0, open_low=True)
+        adamw = optax.adamw(self.rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-5)
+        return {"optimizer": adamw}
+
+
+@dataclass(frozen=True)
+class TrainMsfr:
+    """Train linear or softmax attention and log L(t)."""
+
+    task: TaskOptions
+    linear: LinearStart
+    softmax: SoftmaxStart
+    descent: DescentOptions
+    resource: ResourceOptions
+    output: OutputOptions
+    compute: ComputeOptions
+    attention: Literal["linear", "softmax"] = "linear"
+    """linear attention starts at --v, --w, softmax attention at --value, --key, --query"""
+    brute: Flag = False
+    """train every parameter on real tokens, not the exact small state space; needs --data or --batch (else --data 400)"""
+
+    def run(self) -> int:
+        """Train and write the curve; after Ctrl-C, what there is of it."""
+        self.output.check()
+        start, resources = self._start(), self._resources()
+        with Waiting("training") as progress:
+            self.compute.prepare()
+            from solvable import msfr, training
+
+            train = msfr.train_brute if self.brute else msfr.train
+            try:
+                run = train(
+                    self.task.build(),
+                    start.build(),
+                    steps=self.descent.steps,
+                    batch=self.descent.batch,
+                    seed=self.descent.seed,
+                    log_every=self.descent.log_every,
+                    progress=progress,
+                    **self.descent.build(),
+                    **asdict(resources),
+                )
+                finished = True
+            except training.Interrupted as stop:
+                run, finished = stop.run, False
+        curve = self._curve(run, start, resources, finished)
+        self.output.write(curve)
+        _judge(curve)
+        if finished:
+            return 0
+        note(f"interrupted at step {run.step[-1]} of {self.descent.steps}")
+        return INTERRUPTED
+
+    def _start(self) -> LinearStart | SoftmaxStart:
+        """The start of the attention asked for; options for the other one are a mistake."""
+        if self.attention == "linear":
+            if self.softmax != SoftmaxStart():
+                raise ValueError("value, key and query are for --attention softmax, not linear")
+            return self.linear
+        if self.linear != LinearStart():
+            raise ValueError("v and w are for --attention linear, not softmax")
+        return self.softmax
+
+    def _resources(self) -> ResourceOptions:
+        """The limits; real tokens cannot be unlimited."""
+        if not self.brute or self.resource.data is not None or self.descent.batch is not None:
+            return self.resource
+        note(f"--brute without --data or --batch: training on a data set of {BRUTE_DATA}")
+        return replace(self.resource, data=BRUTE_DATA)
+
+    def _curve(
+        self,
+        run: "msfr.Run",
+        start: LinearStart | SoftmaxStart,
+        resources: ResourceOptions,
+        finished: bool,
+    ) -> Curve:
+        space = "brute force" if self.brute else "exact reduction"
+        how = f"msfr, {self.attention} attention trained with {self.descent.optimizer} ({space})"
+        what = f"{self.task.words()}, {symbols(asdict(start))}{resources.words()}"
+        batch = "" if self.descent.batch is None else f", B = {self.descent.batch}"
+        shown = {"step": "step", "time": "t", "loss": "L(t)", "train_loss": "training loss"}
+        if resources.data is None:  # then both losses are the population's
+            del shown["train_loss"]
+        return Curve(
+            facts={
+                "lab": "msfr",
+                "command": "train",
+                "task": asdict(self.task),
+                "attention": self.attention,
+                "init": asdict(start),
+                **asdict(self.descent),
+                "lr": self.descent.rate,
+                **asdict(resources),
+                "brute": self.brute,
+                "interrupted": not finished,
+            },
+            words=f"{how}: {what}{batch}",
+            columns={name: getattr(run, name).tolist() for name in _COLUMNS},
+            shown=shown,
+        )
+
+
+_COLUMNS = ("step", "time", "loss", "train_loss")
+
+
+def _judge(curve: Curve) -> None:
+    """Say so when training diverged."""
+    for step, loss in zip(curve.columns["step"], curve.columns["loss"], strict=True):
+        if not math.isfinite(loss):
+            note(f"training diverged: the loss is {loss} at step {step}; try a smaller --lr")
+            return

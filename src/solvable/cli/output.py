@@ -1,0 +1,92 @@
+"""Where a curve goes: a table, one JSON document, a CSV file, a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .arguments import Flag, MaybeFile
+from .files import check_writable, write_file
+from .screen import note, print_json, print_rich
+
+PICTURES = (".svg", ".png", ".pdf")
+ROWS = 14  # of a table, the first and the last point among them
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A computed curve.
+
+    Attributes:
+        facts: what was asked, as the JSON document tells it.
+        words: the same in one line to read.
+        columns: the points, by the name of the column; `time` and `loss` among them.
+        shown: the columns of the table, with their headings.
+    """
+
+    facts: dict[str, Any]
+    words: str
+    columns: dict[str, Sequence[float]]
+    shown: dict[str, str]
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the curve goes; a table of some of its points unless told otherwise."""
+
+    csv: MaybeFile = None
+    """write every point into this CSV file"""
+    json: Flag = False
+    """print one JSON document instead of the table"""
+    plot: MaybeFile = None
+    """draw the curve, log-log, into this .svg, .png or .pdf file"""
+
+    def check(self) -> None:
+        """Raise a `ValueError` if a file could not be written."""
+        check_writable("csv", self.csv)
+        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
+            raise ValueError(f"plot must end in {', '.join(PICTURES)}, not {str(self.plot)!r}")
+        check_writable("plot", self.plot)
+
+    def write(self, curve: Curve) -> None:
+        """Write the files, then standard output."""
+        if self.csv is not None:
+            write_file("csv", self.csv, _csv(curve).encode())
+            note(f"wrote {self.csv}")
+        if self.plot is not None:
+            from .picture import draw
+
+            kind = self.plot.suffix.lower().removeprefix(".")
+            picture = draw(curve.columns["time"], curve.columns["loss"], kind)
+            write_file("plot", self.plot, picture)
+            note(f"wrote {self.plot}")
+        if self.json:
+            print_json({**curve.facts, **curve.columns})
+        else:
+            print_rich(curve.words, *_table(curve, all_written=self.csv is not None))
+
+
+def _csv(curve: Curve) -> str:
+    """Every point, with all the digits that tell one double from the next."""
+    lines = [",".join(map(repr, row)) for row in zip(*curve.columns.values(), strict=True)]
+    return "\n".join([",".join(curve.columns), *lines, ""])
+
+
+def _table(curve: Curve, all_written: bool) -> list[Any]:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for heading in curve.shown.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    points = len(curve.columns["time"])
+    rows = min(ROWS, points)
+    for row in range(rows):
+        point = round(row * (points - 1) / max(1, rows - 1))
+        table.add_row(*(_number(curve.columns[name][point]) for name in curve.shown))
+    if rows == points or all_written:
+        return [table]
+    return [table, f"{rows} of {points} points; --csv FILE writes them all"]
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.5e}"

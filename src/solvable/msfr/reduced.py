@@ -1,0 +1,472 @@
+"""The same training in its exact small state space.
+
+Linear attention: the context matrix ``ΦΦᵀ`` does not depend on the signs, and of ``v_s, w_s`` only
+the entries on coordinates (s, S+1) ever move, so a step of gradient descent updates 4 numbers a
+task. Softmax attention: the prediction depends on the signs through ``n``, how many of the context
+equal the query's, so the loss is a sum over (task, n); what moves is ``V_ss, V_{s,S+1}``, the key
+and query columns of each task, and one shared key column ``K_y``. Both hold for every optimiser that
+acts entry by entry.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from .. import training, validation
+from ..numerics.ode import solve_at
+from . import task as tasks
+from .start import Init, SoftmaxInit
+from .task import Task
+
+PerTask = Float[Array, " tasks"]
+Pair = Float[Array, "tasks 2"]
+PerSign = Float[Array, "tasks signs"]
+
+
+@dataclass(frozen=True)
+class Run(training.Run):
+    """A training run of the msfr lab.
+
+    Attributes:
+        loss: the population loss, ``½ Σ_s p_s (f_s − Λ_s)²``.
+        train_loss: the same with the data set's task shares #_s/N; the population's without one.
+        predictions: f_s, (…, tasks, points); for softmax attention averaged over the signs.
+    """
+
+    train_loss: Float[Array, "*runs points"]
+    predictions: Float[Array, "*runs tasks points"]
+
+
+class LinearProblem(eqx.Module):
+    """Linear attention on 4 numbers a task.
+
+    ``f_s = v_sᵀ H_s w_s = ψ q_v q_w + v_1 w_1`` with ``q_x = x_1 + Λ x_2`` (7), (8).
+    """
+
+    context: PerTask
+    strength: PerTask
+    weights: PerTask  # p_s
+    shares: PerTask  # #_s / N, or p_s
+    learned: Bool[Array, " tasks"]
+    key: Key[Array, ""] | None
+    batch: int | None = eqx.field(static=True)
+
+    def _along(self, x: Pair) -> PerTask:
+        return x[:, 0] + self.strength * x[:, 1]
+
+    def predictions(self, params: tuple[Pair, Pair]) -> PerTask:
+        """f_s of every task."""
+        v, w = params
+        return self.context * self._along(v) * self._along(w) + v[:, 0] * w[:, 0]
+
+    def shares_at(self, step: Int[Array, ""]) -> PerTask:
+        """The task shares that step `step` trains on."""
+        if self.batch is None or self.key is None:
+            return self.shares
+        index = tasks.draw_tasks(self.weights, batch_keys(self.key, step)[0], self.batch)
+        return tasks.count_tasks(index, self.weights.shape[0])
+
+    def gradient(self, params: tuple[Pair, Pair], step: Int[Array, ""]) -> tuple[Pair, Pair]:
+        """``∂L/∂v = p̂ (f − Λ) H w`` and ``∂L/∂w = p̂ (f − Λ) H v``."""
+        pull = self.shares_at(step) * (self.predictions(params) - self.strength)
+        pull = jnp.where(self.learned, pull, 0.0)
+
+        def through(x: Pair) -> Pair:
+            """``p̂ (f − Λ) H x``."""
+            q = self.context * self._along(x)
+            return jnp.stack([pull * (q + x[:, 0]), pull * q * self.strength], axis=-1)
+
+        v, w = params
+        return through(w), through(v)
+
+    def observe(self, params: tuple[Pair, Pair]) -> dict[str, Array]:
+        """Losses and predictions."""
+        f = self.predictions(params)
+        square = 0.5 * (f - self.strength) ** 2
+        return {
+            "loss": jnp.sum(self.weights * square),
+            "train_loss": jnp.sum(self.shares * square),
+            "predictions": f,
+        }
+
+
+class SoftmaxParams(eqx.Module):
+    """What moves in softmax attention. A column of equal entries is kept as one entry."""
+
+    value: Pair
+    key: Float[Array, "tasks width"]
+    query: Float[Array, "tasks width"]
+    target_key: Float[Array, " width"]  # K_y
+
+
+class SoftmaxProblem(eqx.Module):
+    """Softmax attention on per-task columns and the shared K_y.
+
+    With ``u = (K_s + Λ_s K_y)·Q_s``, ``d = K_s·Q_s`` and n of the ψ context signs equal to the
+    query's, the prediction times ε̂ is ``[(n e^u − (ψ−n) e^−u)(V_ss + Λ V_{s,S+1}) + e^d V_ss] /
+    [n e^u + (ψ−n) e^−u + e^d]``.
+    """
+
+    context: PerTask
+    strength: PerTask
+    task_weights: PerTask  # p_s
+    weights: PerSign  # p_s Binom(n; ψ_s, ½)
+    shares: PerSign
+    learned: Bool[Array, " tasks"]
+    frozen: PerSign  # predictions at the start
+    key: Key[Array, ""] | None
+    batch: int | None = eqx.field(static=True)
+    copies: int = eqx.field(static=True)  # how many equal entries one kept entry stands for
+
+    def predictions(self, params: SoftmaxParams) -> PerSign:
+        """f_s times ε̂ for every number n of equal signs."""
+        strength = self.strength[:, None]
+        key = params.key + strength * params.target_key[None, :]
+        u = self.copies * jnp.sum(key * params.query, axis=1, keepdims=True)
+        d = self.copies * jnp.sum(params.key * params.query, axis=1, keepdims=True)
+        same = jnp.arange(self.weights.shape[1], dtype=u.dtype)[None, :]
+        other = jnp.maximum(self.context[:, None] - same, 0.0)
+        top = jnp.maximum(jnp.abs(u), d)  # the largest exponent
+        plus, minus, own = jnp.exp(u - top), jnp.exp(-u - top), jnp.exp(d - top)
+        v_own, v_target = params.value[:, :1], params.value[:, 1:]
+        mixed = (same * plus - other * minus) * (v_own + strength * v_target) + own * v_own
+        f = mixed / (same * plus + other * minus + own)
+        return jnp.where(self.learned[:, None], f, self.frozen)
+
+    def shares_at(self, step: Int[Array, ""]) -> PerSign:
+        """The shares of (task, n) that step `step` trains on."""
+        if self.batch is None or self.key is None:
+            return self.shares
+        width = self.weights.shape[1]
+        index, signs = draw_batch(self.task_weights, self.key, step, self.batch, width - 1)
+        return count_pairs(self.context, index, signs, width)
+
+    def gradient(self, params: SoftmaxParams, step: Int[Array, ""]) -> SoftmaxParams:
+        """The gradient of the loss, per entry of the full matrices."""
+        shares = self.shares_at(step)
+
+        def loss(params: SoftmaxParams) -> Float[Array, ""]:
+            return 0.5 * jnp.sum(shares * (self.predictions(params) - self.strength[:, None]) ** 2)
+
+        grad = jax.grad(loss)(params)
+        # A kept entry stands for `copies` entries, each of which has its share of the slope.
+        return SoftmaxParams(
+            grad.value,
+            grad.key / self.copies,
+            grad.query / self.copies,
+            grad.target_key / self.copies,
+        )
+
+    def observe(self, params: SoftmaxParams) -> dict[str, Array]:
+        """Losses and mean predictions."""
+        f = self.predictions(params)
+        square = 0.5 * (f - self.strength[:, None]) ** 2
+        return {
+            "loss": jnp.sum(self.weights * square),
+            "train_loss": jnp.sum(self.shares * square),
+            "predictions": jnp.sum(self.weights * f, axis=1) / self.task_weights,
+        }
+
+
+def batch_keys(key: Key[Array, ""], step: Int[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """The streams of the mini-batch of step `step`: its tasks and its signs."""
+    task_key, token_key = jax.random.split(jax.random.fold_in(key, step))
+    return task_key, token_key
+
+
+def draw_batch(
+    weights: Float[Array, " tasks"],
+    key: Key[Array, ""],
+    step: Int[Array, ""],
+    batch: int,
+    longest: int,
+) -> tuple[Int[Array, " data"], Int[Array, "data columns"]]:
+    """Tasks and signs of the mini-batch of step `step`: the same in `train` and `train_brute`."""
+    task_key, token_key = batch_keys(key, step)
+    index = tasks.draw_tasks(weights, task_key, batch)
+    return index, tasks.draw_signs(token_key, jnp.arange(batch), longest)
+
+
+def sign_weights(context: Float[Array, " tasks"], longest: int) -> Float[Array, "tasks signs"]:
+    """``Binom(n; ψ_s, ½)`` for n = 0 … the longest context."""
+    n = jnp.arange(longest + 1, dtype=context.dtype)[None, :]
+    psi = context[:, None]
+    other = jnp.maximum(psi - n, 0.0)
+    log = gammaln(psi + 1.0) - gammaln(n + 1.0) - gammaln(other + 1.0) - psi * np.log(2.0)
+    return jnp.where(n <= psi, jnp.exp(log), 0.0)
+
+
+def count_pairs(
+    context: Float[Array, " tasks"],
+    index: Int[Array, " data"],
+    signs: Int[Array, "data columns"],
+    width: int,
+) -> Float[Array, "tasks signs"]:
+    """The share of each (task, n) in a data set, n the number of context signs equal to ε̂."""
+    place = jnp.arange(signs.shape[1] - 1)
+    present = place[None, :].astype(context.dtype) < context[index][:, None]
+    equal = jnp.sum((signs[:, :-1] == signs[:, -1:]) & present, axis=1, dtype=index.dtype)
+    flat = jnp.bincount(index * width + equal, length=context.shape[0] * width)
+    return flat.reshape(-1, width).astype(context.dtype) / index.shape[0]
+
+
+def learned_tasks(task: Task, size: Any) -> Bool[Array, " tasks"]:
+    """Which tasks s < D a model of size D learns."""
+    if size is None:
+        return jnp.ones(task.num_tasks, bool)
+    size = validation.whole("size", size, 1, task.num_tasks + 1)
+    return jnp.arange(1, task.num_tasks + 1) < size
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked for, checked: shared by `train` and `train_brute`."""
+
+    task: Task
+    learned: Bool[Array, " tasks"]
+    data: int | None
+    batch: int | None
+    seeds: list[int]
+    many: bool
+
+    @classmethod
+    def check(
+        cls, task: Any, init: Any, size: Any, data: Any, batch: Any, seed: int | Sequence[int]
+    ) -> "Request":
+        """Validate the arguments that both kinds of training take."""
+        if not isinstance(task, Task):
+            raise ValueError(f"task must be a msfr.Task, not {type(task).__name__}")
+        if not isinstance(init, Init | SoftmaxInit):
+            raise ValueError(
+                f"init must be a msfr.Init or a msfr.SoftmaxInit, not {type(init).__name__}"
+            )
+        if data is not None and data == math.inf:
+            data = None
+        if data is not None and batch is not None:
+            raise ValueError(
+                "data and batch cannot both be given: batch draws fresh data at every step"
+            )
+        data = None if data is None else validation.whole("data", data, 1)
+        batch = None if batch is None else validation.whole("batch", batch, 1)
+        seeds, many = training.seeds_of(seed)
+        whole = isinstance(init, SoftmaxInit) or data is not None or batch is not None
+        learned = learned_tasks(task, size)
+        return cls(task.rounded() if whole else task, learned, data, batch, seeds, many)
+
+    def batch_key(self, seed: int) -> Array | None:
+        """The stream from which mini-batches are drawn."""
+        return None if self.batch is None else tasks.seed_keys(seed)[0]
+
+    def run(
+        self,
+        build: Callable[["Request", int], tuple[training.Problem, Any]],
+        *,
+        lr: Any,
+        optimizer: Any,
+        steps: int,
+        log_every: int | None,
+        progress: training.Progress | None,
+        resume: Run | None,
+    ) -> Run:
+        """Build the problem of every seed, train, and label what was logged."""
+        built = [build(self, seed) for seed in self.seeds]
+        if self.many:
+            problems, starts = (training.SideBySide.stack(x) for x in zip(*built, strict=True))
+            problem, params = training.SideBySide(problems), starts
+        else:
+            problem, params = built[0]
+        transformation, memory, pace = training.choose_optimizer(params, lr, optimizer)
+        points = training.log_steps(steps, log_every)
+        if resume is not None:
+            params, memory = resume.state
+            points = np.append(resume.step[-1], points[points > resume.step[-1]])
+        history = training.descend(
+            problem,
+            params,
+            optimizer=transformation,
+            memory=memory,
+            points=points,
+            progress=progress,
+        )
+        step, seen = history.step, history.observed
+        if resume is not None:
+            step = np.append(resume.step, step[1:])
+            seen = {
+                name: jnp.concatenate([getattr(resume, name), x[..., 1:]], axis=-1)
+                for name, x in seen.items()
+            }
+        run = Run(step=step, time=pace * step, state=history.state, **seen)
+        if not history.finished:
+            raise training.Interrupted(run)
+        return run
+
+
+def linear_problem(
+    request: Request, init: Init, seed: int
+) -> tuple[LinearProblem, tuple[Pair, Pair]]:
+    """The reduced problem of linear attention, and where it starts."""
+    task = request.task
+    weights = shares = task.weights
+    if request.data is not None:
+        index = tasks.draw_tasks(weights, tasks.seed_keys(seed)[0], request.data)
+        shares = tasks.count_tasks(index, task.num_tasks)
+    problem = LinearProblem(
+        context=task.contexts,
+        strength=task.strengths,
+        weights=weights,
+        shares=shares,
+        learned=request.learned,
+        key=request.batch_key(seed),
+        batch=request.batch,
+    )
+    return problem, init.columns(task)
+
+
+def softmax_problem(
+    request: Request, init: SoftmaxInit, seed: int
+) -> tuple[SoftmaxProblem, SoftmaxParams]:
+    """The reduced problem of softmax attention, and where it starts."""
+    task = request.task
+    longest = tasks.longest_context(task)
+    weights = shares = task.weights[:, None] * sign_weights(task.contexts, longest)
+    if request.data is not None:
+        task_key, token_key = tasks.seed_keys(seed)
+        index = tasks.draw_tasks(task.weights, task_key, request.data)
+        signs = tasks.draw_signs(token_key, jnp.arange(request.data), longest)
+        shares = count_pairs(task.contexts, index, signs, longest + 1)
+
+    width = init.width_for(task)
+    kept = 1 if init.key.ndim == 0 and init.query.ndim == 0 else width
+    keys, queries = init.keys(task, kept).T, init.queries(task, kept).T
+    params = SoftmaxParams(init.values(task), keys[:-1], queries[:-1], keys[-1])
+    problem = SoftmaxProblem(
+        context=task.contexts,
+        strength=task.strengths,
+        task_weights=task.weights,
+        weights=weights,
+        shares=shares,
+        learned=jnp.ones(task.num_tasks, bool),
+        frozen=jnp.zeros_like(weights),
+        key=request.batch_key(seed),
+        batch=request.batch,
+        copies=width // kept,
+    )
+    frozen = jax.jit(SoftmaxProblem.predictions)(problem, params)
+    changes = (request.learned, frozen)
+    return eqx.tree_at(lambda p: (p.learned, p.frozen), problem, changes), params
+
+
+def train(
+    task: Task,
+    init: Init | SoftmaxInit,
+    *,
+    lr: Any = None,
+    steps: int,
+    optimizer: optax.GradientTransformation | None = None,
+    size: int | None = None,
+    data: int | None = None,
+    batch: int | None = None,
+    seed: int | Sequence[int] = 0,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+    resume: Run | None = None,
+) -> Run:
+    """Train attention exactly, in its small state space.
+
+    Args:
+        task: the data law.
+        init: `Init` for linear attention, `SoftmaxInit` for softmax attention.
+        lr: learning rate of gradient descent; or
+        optimizer: any optax optimiser that acts entry by entry.
+        steps: how many steps.
+        size: D; tasks s ≥ D keep their initial prediction. None for the whole model.
+        data: N, a fixed data set drawn with `seed`; None for the population.
+        batch: B, a fresh mini-batch at every step.
+        seed: one seed, or several for as many runs side by side on a leading axis.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from; `steps` counts from its beginning.
+
+    Returns:
+        A `Run`; the last axis is the log points.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> task = Task(num_tasks=3, alpha=1.8, context=20.0, strength=0.5)
+    >>> run = train(task, Init(v=0.1, w=0.11), lr=0.01, steps=100)
+    >>> run.loss.shape, run.predictions.shape
+    ((101,), (3, 101))
+    """
+    request = Request.check(task, init, size, data, batch, seed)
+
+    def build(request: Request, seed: int) -> tuple[training.Problem, Any]:
+        if isinstance(init, Init):
+            return linear_problem(request, init, seed)
+        return softmax_problem(request, init, seed)
+
+    return request.run(
+        build,
+        lr=lr,
+        optimizer=optimizer,
+        steps=steps,
+        log_every=log_every,
+        progress=progress,
+        resume=resume,
+    )
+
+
+def flow(
+    task: Task,
+    init: Init,
+    t: Any,
+    *,
+    size: int | None = None,
+    data: int | None = None,
+    seed: int = 0,
+    rtol: float = 1e-10,
+) -> Run:
+    """Gradient flow of linear attention in its small state space, by an ODE solver.
+
+    `predict` has the same flow in closed form; this is its independent witness.
+
+    Args:
+        task: the data law.
+        init: where linear attention starts.
+        t: increasing times, one axis, from 0 on.
+        size: D; tasks s ≥ D keep their initial prediction.
+        data: N, a fixed data set drawn with `seed`; None for the population.
+        seed: which data set.
+        rtol: relative tolerance of the solver.
+
+    Returns:
+        A `Run` whose time is `t` and whose step counts the times.
+    """
+    request = Request.check(task, init, size, data, None, seed)
+    if not isinstance(init, Init):
+        raise ValueError(f"init must be a msfr.Init (linear attention), not {type(init).__name__}")
+    times = validation.floating("t", t)
+    if times.ndim != 1 or times.shape[0] == 0:
+        raise ValueError(f"t must be one axis of times, not of shape {times.shape}")
+    validation.within("t", times, 0.0, 1e300)
+    if bool(jnp.any(jnp.diff(times) <= 0.0)):
+        raise ValueError("t must be increasing")
+    problem, params = linear_problem(request, init, request.seeds[0])
+    path = solve_at(_downhill, params, times, problem, rtol=rtol)
+    seen = jax.vmap(problem.observe)(path)
+    seen = {name: jnp.moveaxis(x, 0, -1) for name, x in seen.items()}
+    step = np.arange(times.shape[0])
+    return Run(step=step, time=np.asarray(times), state=None, **seen)
+
+
+def _downhill(_: Float[Array, ""], params: Any, problem: LinearProblem) -> Any:
+    return jax.tree.map(jnp.negative, problem.gradient(params, jnp.asarray(0)))

@@ -1,0 +1,85 @@
+"""The papers behind the labs, and how to cite them and Solvable itself."""
+
+from dataclasses import dataclass
+
+
+def _entry(kind: str, key: str, fields: dict[str, str]) -> str:
+    width = max(map(len, fields))
+    lines = [f"  {name:<{width}} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}"])
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A published solvable model.
+
+    Attributes:
+        lab: the sub-package that holds the model.
+        key: the citation key.
+        title: as published.
+        authors: first and last names, in the paper's order.
+        venue: where it was published.
+        year: when.
+    """
+
+    lab: str
+    key: str
+    title: str
+    authors: tuple[str, ...]
+    venue: str
+    year: int
+
+    @property
+    def bibtex(self) -> str:
+        """The BibTeX entry; the title's second braces keep its capitals."""
+        return _entry(
+            "inproceedings",
+            self.key,
+            {
+                "title": f"{{{self.title}}}",
+                "author": " and ".join(self.authors),
+                "booktitle": self.venue,
+                "year": str(self.year),
+            },
+        )
+
+
+# Keyed by lab: exactly the labs that can be imported.
+PAPERS = {
+    paper.lab: paper
+    for paper in (
+        Paper(
+            lab="msfr",
+            key="lyu2025solvable",
+            title="A Solvable Attention for Neural Scaling Laws",
+            authors=("Bochen Lyu", "Di Wang", "Zhanxing Zhu"),
+            venue="International Conference on Learning Representations (ICLR)",
+            year=2025,
+        ),
+    )
+}
+
+SOLVABLE_KEY = "solvable"
+
+
+def solvable_bibtex(version: str) -> str:
+    """The BibTeX entry of Solvable itself, at one version.
+
+    >>> print(solvable_bibtex("0.1.0"))
+    @software{solvable,
+      title   = {{Solvable: a laboratory for solvable models of attention}},
+      author  = {{The Solvable authors}},
+      version = {0.1.0},
+      year    = {2026},
+    }
+    """
+    return _entry(
+        "software",
+        SOLVABLE_KEY,
+        {
+            "title": "{Solvable: a laboratory for solvable models of attention}",
+            "author": "{The Solvable authors}",
+            "version": version,
+            "year": "2026",
+        },
+    )

@@ -1,0 +1,226 @@
+"""The one optimiser loop: compiled segments, a log schedule, progress, and going on after a stop."""
+
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from . import validation
+
+Progress = Callable[[int, int], None]
+
+_SEGMENT = 0.1  # seconds of work between two looks at the host
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a training run saw.
+
+    Leading axes of the fields are runs (one a seed), the last axis is the log points, which always
+    include step 0 and the last step.
+
+    Attributes:
+        step: optimiser steps done.
+        time: lr × step for gradient descent, step for other optimisers.
+        loss: what the paper plots.
+        state: parameters and optimiser state at the last step, from which `resume` goes on.
+    """
+
+    step: Int[np.ndarray, " points"]
+    time: Float[np.ndarray, " points"]
+    loss: Float[Array, "*runs points"]
+    state: Any
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during training; `run` holds what there is, and can be resumed from."""
+
+    def __init__(self, run: Any):
+        super().__init__("training was interrupted")
+        self.run = run
+
+
+class Problem(Protocol):
+    """What can be trained: a pytree whose leaves are its numbers."""
+
+    def gradient(self, params: Any, step: Int[Array, ""]) -> Any:
+        """The gradient of the loss that step `step` descends."""
+        ...
+
+    def observe(self, params: Any) -> Any:
+        """What is logged: a dict of arrays."""
+        ...
+
+
+class SideBySide(eqx.Module):
+    """Several problems of one shape as one: every leaf has a leading axis of runs."""
+
+    problems: Any
+
+    @classmethod
+    def stack(cls, trees: Sequence[Any]) -> Any:
+        """Equal pytrees stacked along a new leading axis."""
+        return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+    def gradient(self, params: Any, step: Int[Array, ""]) -> Any:
+        """Each problem's gradient."""
+        return jax.vmap(lambda problem, p: problem.gradient(p, step))(self.problems, params)
+
+    def observe(self, params: Any) -> Any:
+        """Each problem's observations."""
+        return jax.vmap(lambda problem, p: problem.observe(p))(self.problems, params)
+
+
+@dataclass(frozen=True)
+class History:
+    """The log of `descend`: steps and observations, the log points on the last axis."""
+
+    step: Int[np.ndarray, " points"]
+    observed: dict[str, Array]
+    state: Any
+    finished: bool
+
+
+# One transformation for every learning rate: the rate lives in its state, so that a new value
+# compiles nothing.
+_DESCENT = optax.inject_hyperparams(optax.sgd)(learning_rate=0.0)
+
+
+def log_steps(steps: int, log_every: int | None) -> Int[np.ndarray, " points"]:
+    """The steps that are logged: 0, every `log_every`-th, and the last.
+
+    >>> log_steps(10, 4).tolist()
+    [0, 4, 8, 10]
+    """
+    steps = validation.whole("steps", steps, 0)
+    if log_every is None:
+        log_every = max(1, steps // 400)
+    log_every = validation.whole("log_every", log_every, 1)
+    points = np.arange(0, steps + 1, log_every)
+    return points if points[-1] == steps else np.append(points, steps)
+
+
+def seeds_of(seed: int | Sequence[int]) -> tuple[list[int], bool]:
+    """The seeds of a run, and whether there is an axis of them."""
+    many = isinstance(seed, Sequence | np.ndarray)
+    seeds: list[Any] = list(seed) if many else [seed]  # pyright: ignore[reportArgumentType]
+    if not seeds:
+        raise ValueError("seed must be a whole number or a sequence with at least one")
+    return [validation.whole("seed", s) for s in seeds], many
+
+
+def choose_optimizer(
+    params: Any, lr: Any, optimizer: optax.GradientTransformation | None
+) -> tuple[Any, Any, float]:
+    """The transformation, its initial state, and how much time one step is.
+
+    Args:
+        params: where training starts.
+        lr: learning rate of gradient descent; or
+        optimizer: any optax optimiser; exactly one of the two is given.
+    """
+    if (lr is None) == (optimizer is None):
+        raise ValueError("lr (gradient descent) or optimizer (optax) must be given, and only one")
+    if optimizer is not None:
+        if not hasattr(optimizer, "update"):
+            raise ValueError(f"optimizer must be an optax optimiser, not {optimizer!r}")
+        return optimizer, optimizer.init(params), 1.0
+    rate = validation.floating("lr", lr)
+    validation.shaped("lr", rate, ())
+    validation.within("lr", rate, 0.0, open_low=True)
+    state = _DESCENT.init(params)
+    dtype = jax.tree.leaves(params)[0].dtype
+    state.hyperparams["learning_rate"] = rate.astype(dtype)  # pyright: ignore
+    return _DESCENT, state, float(rate)
+
+
+@eqx.filter_jit
+def _observe(problem: Problem, state: Any) -> Any:
+    return problem.observe(state[0])
+
+
+@eqx.filter_jit
+def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array) -> Any:
+    """From `step` to `upto`, writing what is seen at the log points between into the logs."""
+    problem, optimizer, points = fixed
+
+    def one(step: Array, state: Any) -> Any:
+        params, memory = state
+        gradient = problem.gradient(params, step)
+        with jax.numpy_dtype_promotion("standard"):  # optax's bias correction mixes int and float
+            updates, memory = optimizer.update(gradient, memory, params)
+        return optax.apply_updates(params, updates), memory
+
+    def interval(k: Array, carry: Any) -> Any:
+        state, logs = carry
+        state = jax.lax.fori_loop(jnp.maximum(step, points[k - 1]), points[k], one, state)
+        seen = problem.observe(state[0])
+        return state, jax.tree.map(lambda log, x: log.at[k].set(x), logs, seen)
+
+    first, last = jnp.searchsorted(points, jnp.stack([step, upto]), side="right")
+    state, logs = jax.lax.fori_loop(first, last, interval, (state, logs))
+    rest = jnp.maximum(step, points[last - 1])
+    return jax.lax.fori_loop(rest, upto, one, state), logs
+
+
+def descend(
+    problem: Problem,
+    params: Any,
+    *,
+    optimizer: Any,
+    memory: Any,
+    points: Int[np.ndarray, " points"],
+    progress: Progress | None = None,
+) -> History:
+    """Train, logging `problem.observe` at the steps `points`.
+
+    The work is handed to the compiler in segments of about 0.1 s, between which the host shows
+    progress and listens for Ctrl-C; the numbers do not depend on where the segments end.
+
+    Args:
+        problem: what is trained.
+        params: where it starts.
+        optimizer: an optax transformation.
+        memory: its state at the start.
+        points: increasing steps to log at; training starts at the first.
+        progress: called with (step, last step) now and then.
+
+    Returns:
+        The log, with the log points on the last axis of every observation. After Ctrl-C it ends at
+        the step reached, and `finished` is false.
+    """
+    state = (params, memory)
+    count, step, end = len(points), int(points[0]), int(points[-1])
+    first = _observe(problem, state)
+    logs = jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype).at[0].set(x), first)
+    fixed = (problem, optimizer, jnp.asarray(points))
+    pace = int(points[min(1, count - 1)]) - step
+    try:
+        while step < end:
+            began = clock.perf_counter()
+            upto = min(step + max(1, pace), end)
+            state, logs = jax.block_until_ready(
+                _segment(fixed, state, logs, jnp.asarray(step), jnp.asarray(upto))
+            )
+            step = upto
+            spent = clock.perf_counter() - began
+            if spent < _SEGMENT:
+                pace = 2 * pace
+            elif spent > 4 * _SEGMENT:
+                pace = pace // 2
+            if progress is not None:
+                progress(step, end)
+    except KeyboardInterrupt:
+        done = int(np.searchsorted(points, step, side="right"))
+        seen = _observe(problem, state)
+        points = np.append(points[:done], step)
+        logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
+    observed = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), logs)
+    return History(points, observed, state, finished=step == end)
