@@ -3,7 +3,7 @@
 import time as clock
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -47,6 +47,7 @@ class Interrupted(KeyboardInterrupt):
         self.run = run
 
 
+@runtime_checkable
 class Problem(Protocol):
     """What can be trained: a pytree whose leaves are its numbers."""
 
@@ -218,7 +219,7 @@ def descend(
             if progress is not None:
                 progress(step, end)
     except KeyboardInterrupt:
-        done = int(np.searchsorted(points, step, side="right"))
+        done = int(np.searchsorted(points, step, side="left"))  # points before this step
         seen = _observe(problem, state)
         points = np.append(points[:done], step)
         logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)

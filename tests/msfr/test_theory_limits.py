@@ -111,3 +111,21 @@ def test_balanced_closed_form_is_order_zero_of_a_balanced_start():
 def test_balanced_closed_form_ends_at_the_strength():
     assert float(msfr.balanced(0.5, 2.0, 3.0, 1e300)) == 0.5
     assert float(msfr.balanced(0.5, 2.0, 3.0, 0.0)) == 2.0
+
+
+@pytest.mark.parametrize("order", ["zeroth", "exact"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_start_within_rounding_of_the_strength_stays_there(order, sign):
+    """Balanced (v = w, Λ > 0) and opposite (v = −w, Λ < 0) starts, f(0) a few ulps from Λ."""
+    corner = 0.0 if order == "zeroth" else 1.0
+    v = np.array([[0.30, 0.01], [0.1, 0.0], [0.4, 0.03], [0.2, 0.1], [0.05, 0.2], [0.6, -0.01]])
+    contexts = np.array([2.0, 35.3, 0.7, 1e-12, 1e-9, 1.2])
+    strengths = np.zeros(6)
+    for _ in range(500):  # Λ = ±(ψ(v₁ + Λv₂)² + v₁²) by iteration
+        strengths = sign * (contexts * (v[:, 0] + strengths * v[:, 1]) ** 2 + corner * v[:, 0] ** 2)
+    for ulps in range(-4, 5):
+        near = strengths + ulps * np.spacing(strengths)
+        task, init = column_task(contexts, near, v, sign * v)
+        left = np.asarray(msfr.residual(task, init, FOREVER, order))
+        # A few ulps of the terms that f is summed from.
+        assert np.all(np.abs(left) <= 1e-14 * np.maximum(np.abs(near), contexts * v[:, 0] ** 2))

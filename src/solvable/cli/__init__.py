@@ -24,32 +24,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
+        return status
+    except ValueError as error:
+        return _refuse(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # XLA's words
+            return _refuse("there is not enough memory for what is asked; ask for smaller sizes")
+        raise
+    except KeyboardInterrupt:
+        print("solvable: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         _abandon_stdout()
         return BROKEN_PIPE
     except OSError as error:
         _abandon_stdout()
         return _refuse(str(error))
-    return status
 
 
 def _run(argv: list[str]) -> int:
+    from solvable import __version__
+
+    if argv[:1] == ["--version"]:
+        print(f"solvable {__version__}")
+        return 0
     from .commands import parse
 
     try:
-        if argv[:1] == ["--version"]:
-            from solvable import __version__
-
-            print(f"solvable {__version__}")
-            return 0
         return parse(argv).run()
-    except SystemExit as stop:  # how the parser ends after --help
+    except SystemExit as stop:  # how tyro ends after --help
         return stop.code if isinstance(stop.code, int) else 0
-    except ValueError as error:
-        return _refuse(str(error))
-    except KeyboardInterrupt:
-        print("solvable: interrupted", file=sys.stderr)
-        return INTERRUPTED
 
 
 def _refuse(sentence: str) -> int:

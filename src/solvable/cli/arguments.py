@@ -4,7 +4,7 @@ import functools
 import operator
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import tyro
 
@@ -18,6 +18,7 @@ Maybe = Annotated[T | None, _NO_HINT]
 MaybeFile = Annotated[Path | None, tyro.conf.arg(help_behavior_hint="", metavar="FILE")]
 
 
+@runtime_checkable
 class Command(Protocol):
     """What a command line is turned into."""
 

@@ -9,7 +9,7 @@ import tyro
 from .arguments import Command, Flag, choice
 from .cite import Cite
 from .completion import Completion
-from .list import List
+from .listing import List
 from .rejection import one_sentence
 from .solve import Solve
 from .train import Train

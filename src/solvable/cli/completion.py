@@ -5,21 +5,21 @@ from typing import Annotated, Literal
 
 import tyro
 
+INSTALL = """\
+the shell; a new one completes after one of
+bash: solvable completion bash > ~/.local/share/bash-completion/completions/solvable
+zsh:  solvable completion zsh > DIR/_solvable, with DIR in $fpath
+tcsh: solvable completion tcsh > ~/.solvable.tcsh, and source it in ~/.tcshrc
+"""
+
 
 @dataclass(frozen=True)
 class Completion:
-    """Print a completion script for a shell; its help says how to install it."""
+    """Print a completion script for a shell; its --help says how to install it."""
 
-    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional]
-    """the shell whose script to print. To install it, write the script where the shell looks:
-
-    bash: solvable completion bash > ~/.local/share/bash-completion/completions/solvable
-
-    zsh: solvable completion zsh > DIR/_solvable, where DIR is in $fpath
-
-    tcsh: solvable completion tcsh > ~/.solvable.tcsh, and source that in ~/.tcshrc
-
-    and start a new shell."""
+    shell: Annotated[
+        Literal["bash", "zsh", "tcsh"], tyro.conf.Positional, tyro.conf.arg(help=INSTALL)
+    ]
 
     def run(self) -> int:
         """Print the script, which tyro makes from the tree of commands."""

@@ -20,6 +20,10 @@ class ComputeOptions:
 
     def prepare(self) -> None:
         """Configure JAX; must come before anything is compiled."""
+        if self.compile_cache:
+            # On x86, XLA takes two tuning hints of its own for instructions that the processor
+            # lacks, and says so at length for whatever it reloads (jax-ml/jax#38445).
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -34,7 +38,7 @@ class ComputeOptions:
             note(f"compiling without a cache: {folder} cannot be written ({error.strerror})")
             return
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def cache_folder() -> Path:

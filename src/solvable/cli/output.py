@@ -18,14 +18,14 @@ class Curve:
 
     Attributes:
         facts: what was asked, as the JSON document tells it.
-        words: the same in one line to read.
+        words: the same to read.
         columns: the points, by the name of the column; `time` and `loss` among them.
         shown: the columns of the table, with their headings.
     """
 
     facts: dict[str, Any]
     words: str
-    columns: dict[str, Sequence[float]]
+    columns: dict[str, Sequence[int | float]]
     shown: dict[str, str]
 
 
@@ -44,7 +44,7 @@ class OutputOptions:
         """Raise a `ValueError` if a file could not be written."""
         check_writable("csv", self.csv)
         if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
-            raise ValueError(f"plot must end in {', '.join(PICTURES)}, not {str(self.plot)!r}")
+            raise ValueError(f"plot must end in .svg, .png or .pdf, not {str(self.plot)!r}")
         check_writable("plot", self.plot)
 
     def write(self, curve: Curve) -> None:
@@ -88,5 +88,5 @@ def _table(curve: Curve, all_written: bool) -> list[Any]:
     return [table, f"{rows} of {points} points; --csv FILE writes them all"]
 
 
-def _number(value: float) -> str:
+def _number(value: int | float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.5e}"

@@ -1,19 +1,21 @@
 """The picture of one curve."""
 
+import math
 from collections.abc import Sequence
 from io import BytesIO
 
 from ..style import figure_style
 
 
-def draw(time: Sequence[float], loss: Sequence[float], kind: str) -> bytes:
+def draw(time: Sequence[int | float], loss: Sequence[int | float], kind: str) -> bytes:
     """L against t on logarithmic axes, as the content of a `kind` ("svg", "png", "pdf") file.
 
-    Points at which a logarithm does not exist (t = 0, say) are left out.
+    Points at which a logarithm does not exist (t = 0, or after divergence) are left out.
     """
     from matplotlib.figure import Figure
 
-    points = [(t, value) for t, value in zip(time, loss, strict=True) if t > 0.0 and value > 0.0]
+    pairs = zip(time, loss, strict=True)
+    points = [(t, value) for t, value in pairs if t > 0.0 and 0.0 < value < math.inf]
     content = BytesIO()
     with figure_style():
         figure = Figure()

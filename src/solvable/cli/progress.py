@@ -3,7 +3,6 @@
 import sys
 import threading
 from types import TracebackType
-from typing import Self
 
 PATIENCE = 0.5  # seconds of silence before the bar appears
 
@@ -23,28 +22,23 @@ class Waiting:
     def __call__(self, step: int, steps: int) -> None:
         """Move the bar."""
         if self._progress is not None:
-            self._progress.update(self._task, completed=step, total=steps)
+            done = f"{step}/{steps} steps"
+            self._progress.update(self._task, completed=step, total=steps, done=done)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Waiting":
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                MofNCompleteColumn(),
+                TextColumn("{task.fields[done]}"),
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._progress.add_task(self._work, total=None)
+            self._task = self._progress.add_task(self._work, total=None, done="")
             self._timer.start()
         return self
 

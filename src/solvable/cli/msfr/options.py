@@ -90,6 +90,6 @@ class ResourceOptions:
         return f", {symbols(given)}" if given else ""
 
 
-def symbols(values: Mapping[str, float]) -> str:
+def symbols(values: Mapping[str, int | float]) -> str:
     """``S = 500, α = 1.8``."""
     return ", ".join(f"{symbol} = {value:g}" for symbol, value in values.items())

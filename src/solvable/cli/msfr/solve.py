@@ -76,4 +76,4 @@ class SolveMsfr:
     def _words(self) -> str:
         order = "exact" if self.order == "exact" else f"{self.order} order in 1/ψ"
         start = symbols(asdict(self.init))
-        return f"msfr, theory ({order}): {self.task.words()}, {start}{self.resource.words()}"
+        return f"msfr, theory ({order})\n{self.task.words()}, {start}{self.resource.words()}"

@@ -68,7 +68,7 @@ class TrainMsfr:
     attention: Literal["linear", "softmax"] = "linear"
     """linear attention starts at --v, --w, softmax attention at --value, --key, --query"""
     brute: Flag = False
-    """train every parameter on real tokens, not the exact small state space; needs --data or --batch (else --data 400)"""
+    """train every parameter on real tokens; without --data or --batch, on 400 data"""
 
     def run(self) -> int:
         """Train and write the curve; after Ctrl-C, what there is of it."""
@@ -146,7 +146,7 @@ class TrainMsfr:
                 "brute": self.brute,
                 "interrupted": not finished,
             },
-            words=f"{how}: {what}{batch}",
+            words=f"{how}\n{what}{batch}",
             columns={name: getattr(run, name).tolist() for name in _COLUMNS},
             shown=shown,
         )

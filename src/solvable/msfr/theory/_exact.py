@@ -13,6 +13,7 @@ from the pole both are carried along, since near either end only one of them has
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -134,7 +135,7 @@ def _find_end(
     low = jnp.log1p(gap / jnp.sum(c + d)) / jnp.max(jnp.where(rises | falls, s, 0.0))
     low = jnp.minimum(low, high)
 
-    def shrink(_: int, state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+    def shrink(_: Any, state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         low, high, tau = state
         left, _, step = balance(tau)
         low, high = jnp.where(left > 0.0, tau, low), jnp.where(left > 0.0, high, tau)

@@ -42,13 +42,13 @@ def starts(task: Task, init: Init) -> Start:
     return Start(jnp.maximum(task.contexts, 1e-30), flush(task.strengths, 1e-60), v, w)
 
 
-def _initial(start: Start, order: Order) -> Float[Array, " tasks"]:
+def initial_residual(start: Start, order: Order) -> Float[Array, " tasks"]:
     """f(0) − Λ; the first order is already exact at t = 0."""
     at_zero = start.leading_prediction if order == "zeroth" else start.prediction
     return at_zero - start.strength
 
 
-def _kernel(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
+def kernel_of(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
     """f − Λ at data-weighted times p t; tasks that share everything read one and the same flow."""
     if not (shared and order == "exact"):
         return _KERNEL[order]
@@ -59,7 +59,7 @@ def _kernel(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], 
 @partial(jax.jit, static_argnames=("order", "shared"))
 def _residual(task: Task, init: Init, t: Array, order: Order, shared: bool) -> Row:
     start, weight = starts(task, init), task.weights
-    kernel = _kernel(start, order, shared)
+    kernel = kernel_of(start, order, shared)
 
     def rows(part: tuple[Start, Array]) -> Row:
         start, weight = part
@@ -81,7 +81,7 @@ def joint_loss(
 ) -> Float[Array, " times"]:
     """L at each time with its own model size: the compiled core of `loss`, unchecked."""
     start, weight = starts(task, init), task.weights
-    kernel = _kernel(start, order, shared)
+    kernel = kernel_of(start, order, shared)
     learned = None if size is None else task.index[:, None] < size[None, :]
 
     def rows(part: Any) -> Row:
@@ -95,7 +95,7 @@ def joint_loss(
             square = kernel(start, flat).reshape(time.shape) ** 2
             left = jnp.sum(share[:, None, :] * square, axis=2)
         if learned is not None:
-            left = jnp.where(learned, left, (_initial(start, order) ** 2)[:, None])
+            left = jnp.where(learned, left, (initial_residual(start, order) ** 2)[:, None])
         return 0.5 * weight[:, None] * left
 
     width = t.shape[0] * (1 if data is None else NODES)

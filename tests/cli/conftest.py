@@ -1,0 +1,49 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import jax
+import pytest
+
+from solvable.cli import main
+
+SETTINGS = (
+    "jax_enable_x64",
+    "jax_enable_compilation_cache",
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+
+Solvable = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def jax_settings() -> Iterator[None]:
+    """Double precision, and whatever a command sets is set back."""
+    before = {name: getattr(jax.config, name) for name in SETTINGS}
+    jax.config.update("jax_enable_x64", True)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.fixture
+def solvable(capsys: pytest.CaptureFixture[str]) -> Solvable:
+    """Run one command in this process."""
+
+    def run(*words: object) -> Outcome:
+        argv = [str(word) for word in words]
+        if argv[:2] in (["solve", "msfr"], ["train", "msfr"]):
+            argv.append("--no-compile-cache")
+        capsys.readouterr()
+        status = main(argv)
+        return Outcome(status, *capsys.readouterr())
+
+    return run

@@ -1,0 +1,74 @@
+import importlib.util
+import json
+import re
+from importlib.metadata import version
+
+from solvable.papers import PAPERS
+
+
+def test_list_tells_every_lab_with_its_paper_as_json(solvable):
+    done = solvable("list", "--json")
+    assert (done.status, done.err) == (0, "")
+    labs = json.loads(done.out)["labs"]
+    assert [lab["name"] for lab in labs] == list(PAPERS)
+    assert labs[0] == {
+        "name": "msfr",
+        "title": "A Solvable Attention for Neural Scaling Laws",
+        "paper": {
+            "key": "lyu2025solvable",
+            "title": "A Solvable Attention for Neural Scaling Laws",
+            "authors": ["Bochen Lyu", "Di Wang", "Zhanxing Zhu"],
+            "venue": "International Conference on Learning Representations (ICLR)",
+            "year": 2025,
+        },
+        "figures": [],
+        "claims": [],
+    }
+
+
+def test_list_fits_a_terminal_of_80_columns(solvable, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = solvable("list").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("A Solvable Attention for Neural Scaling Laws" in line for line in lines)
+    assert any("Bochen Lyu, Di Wang, Zhanxing Zhu" in line for line in lines)
+
+
+def test_the_labs_with_papers_are_those_that_can_be_imported():
+    for lab, paper in PAPERS.items():
+        assert paper.lab == lab
+        assert importlib.util.find_spec(f"solvable.{lab}") is not None
+
+
+def _entries(bibtex: str) -> dict[str, dict[str, str]]:
+    """Fields of every entry, by key; fails unless all of the text is entries."""
+    entry = re.compile(r"@\w+\{(\w+),\n((?:  \w+ *= \{.*\},\n)+)\}\n*")
+    assert entry.sub("", bibtex) == ""
+    return {
+        key: dict(re.findall(r"(\w+) *= \{(.*)\},\n", fields))
+        for key, fields in entry.findall(bibtex)
+    }
+
+
+def test_cite_prints_bibtex_of_solvable_and_of_every_paper(solvable):
+    done = solvable("cite")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.count("{") == done.out.count("}")
+    entries = _entries(done.out)
+    assert set(entries) == {"solvable", *(paper.key for paper in PAPERS.values())}
+    assert entries["solvable"]["version"] == version("solvable")
+    assert entries["lyu2025solvable"] == {
+        "title": "{A Solvable Attention for Neural Scaling Laws}",
+        "author": "Bochen Lyu and Di Wang and Zhanxing Zhu",
+        "booktitle": "International Conference on Learning Representations (ICLR)",
+        "year": "2025",
+    }
+
+
+def test_cite_names_each_lab_once(solvable):
+    assert solvable("cite", "msfr", "msfr").out == solvable("cite", "msfr").out
+
+
+def test_cite_gives_the_same_entries_as_json(solvable):
+    entries = json.loads(solvable("cite", "msfr", "--json").out)["entries"]
+    assert "\n\n".join(entry["bibtex"] for entry in entries) + "\n" == solvable("cite", "msfr").out

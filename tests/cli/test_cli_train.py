@@ -1,0 +1,130 @@
+import csv
+import json
+import signal
+
+import numpy as np
+import optax
+import pytest
+
+from solvable import msfr
+from solvable.cli.progress import Waiting
+
+SMALL = ("--num-tasks", 4, "--context", 6, "--steps", 40)
+
+
+def train(start, brute=False, **options):
+    """The same run from Python."""
+    task = msfr.Task(4, alpha=1.8, context=6.0, strength=0.5)
+    run = msfr.train_brute if brute else msfr.train
+    return run(task, start(), steps=40, **options)
+
+
+def linear():
+    return msfr.Init(v=0.1, w=0.11)
+
+
+def softmax():
+    return msfr.SoftmaxInit(value=0.1, key=0.1, query=0.11)
+
+
+def adamw(lr):
+    return optax.adamw(lr, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-5)
+
+
+CASES = {
+    "the defaults": ("", linear, {"lr": 1e-3}),
+    "a data set": (
+        "--lr 0.01 --data 30 --size 3 --seed 5 --log-every 7",
+        linear,
+        {"lr": 0.01, "data": 30, "size": 3, "seed": 5, "log_every": 7},
+    ),
+    "mini-batches": ("--batch 8", linear, {"lr": 1e-3, "batch": 8}),
+    "brute force": ("--brute --data 20", linear, {"lr": 1e-3, "data": 20, "brute": True}),
+    "softmax": ("--attention softmax", softmax, {"lr": 1e-3}),
+    "adamw": (
+        "--attention softmax --optimizer adamw",
+        softmax,
+        {"optimizer": adamw(5e-3)},
+    ),
+    "adamw with a rate": ("--optimizer adamw --lr 0.02", linear, {"optimizer": adamw(0.02)}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_json_is_one_document_with_the_run_of_the_python_api(solvable, case):
+    words, start, options = CASES[case]
+    done = solvable("train", "msfr", *SMALL, *words.split(), "--json")
+    assert (done.status, done.err) == (0, "")
+    document = json.loads(done.out)
+    run = train(start, **options)
+    for name in ("step", "time", "loss", "train_loss"):
+        assert document[name] == np.asarray(getattr(run, name)).tolist()
+    assert document["attention"] == ("softmax" if start is softmax else "linear")
+    assert document["brute"] == options.get("brute", False)
+    assert document["interrupted"] is False
+
+
+def test_json_tells_the_learning_rate_that_was_used(solvable):
+    for words, rate in (("", 1e-3), ("--optimizer adamw", 5e-3), ("--lr 0.5", 0.5)):
+        done = solvable("train", "msfr", *SMALL, *words.split(), "--json")
+        assert json.loads(done.out)["lr"] == rate
+
+
+def test_csv_holds_every_bit_of_the_run(solvable, tmp_path):
+    path = tmp_path / "run.csv"
+    assert solvable("train", "msfr", *SMALL, "--data", 30, "--csv", path).status == 0
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    run = train(linear, lr=1e-3, data=30)
+    for name in ("step", "time", "loss", "train_loss"):
+        column = np.asarray(getattr(run, name))
+        assert [column.dtype.type(row[name]) for row in rows] == column.tolist()
+
+
+def test_brute_force_without_data_takes_400_and_says_so(solvable):
+    done = solvable("train", "msfr", *SMALL, "--brute", "--json")
+    assert json.loads(done.out)["data"] == 400
+    assert done.err == (
+        "solvable: --brute without --data or --batch: training on a data set of 400\n"
+    )
+
+
+def test_the_training_loss_is_shown_where_there_is_a_data_set(solvable):
+    assert "training loss" in solvable("train", "msfr", *SMALL, "--data", 30).out
+    assert "training loss" not in solvable("train", "msfr", *SMALL).out
+
+
+def test_divergence_is_null_in_json_and_told_on_standard_error(solvable):
+    done = solvable("train", "msfr", *SMALL, "--lr", 1e3, "--json")
+    assert done.status == 0
+    assert json.loads(done.out, parse_constant=pytest.fail)["loss"][-1] is None
+    assert done.err.startswith("solvable: training diverged: the loss is ")
+    assert done.err.count("\n") == 1
+
+
+def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch, tmp_path):
+    def stop(waiting, step, steps):
+        if step < steps:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Waiting, "__call__", stop)
+    path = tmp_path / "run.csv"
+    words = ("--num-tasks", 4, "--steps", 100_000, "--log-every", 10)
+    done = solvable("train", "msfr", *words, "--csv", path, "--json")
+    assert done.status == 130
+    document = json.loads(done.out)
+    last = document["step"][-1]
+    assert document["interrupted"] is True
+    assert 0 < last < 100_000
+    assert path.read_text().splitlines()[-1].startswith(f"{last},")
+    assert done.err == (f"solvable: wrote {path}\nsolvable: interrupted at step {last} of 100000\n")
+
+
+def test_ctrl_c_before_there_is_anything_writes_nothing(solvable, monkeypatch, tmp_path):
+    def stop(*args, **options):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(msfr, "train", stop)
+    done = solvable("train", "msfr", "--csv", tmp_path / "run.csv", "--json")
+    assert (done.status, done.out, done.err) == (130, "", "solvable: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
