@@ -1,13 +1,15 @@
 """Float64, strict dtypes and checked shapes for every test and doctest, in `tests` and in `src`."""
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import jax
-from jaxtyping import install_import_hook
+import jaxtyping
+import pytest
 
 # Before the first import of solvable, so that every annotation in it is enforced.
-install_import_hook("solvable", "beartype.beartype")
+jaxtyping.install_import_hook("solvable", "beartype.beartype")
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -16,3 +18,11 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 hypothesis.settings.register_profile("local", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture
+def as_users_run_it() -> Iterator[None]:
+    """Without the tests' own type checks, which refuse a wrong type before the library can."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,4 +1,4 @@
-"""The one optimiser loop: compiled segments, a log schedule, progress, and going on after a stop."""
+"""The one optimiser loop: compiled segments, a log schedule, progress, stopping and resuming."""
 
 import time as clock
 from collections.abc import Callable, Sequence

@@ -11,11 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 
 def is_concrete(value: Any) -> bool:
     """Whether `value` has numbers to look at, not a tracer's promise of them."""
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
 def floating(name: str, value: Any) -> jax.Array:

@@ -9,6 +9,7 @@ from solvable import msfr
 
 ORDERS = ["zeroth", "first", "exact"]
 FOREVER = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 13), [1e300, math.inf]])
+ROUNDING = 4 * np.finfo(float).eps  # f is formed as (f − Λ) + Λ, so it is rounded where Λ is
 
 CONTEXTS = np.array([5.0, 100.0, 0.3, 20.0, 1e6, 7.0])
 STRENGTHS = np.array([0.5, -0.7, 1.3, 0.2, 2.0, -1e-3])
@@ -67,13 +68,14 @@ def test_saddles_end_at_zero_not_at_the_strength(order):
 def test_zero_start_stays_at_zero(order):
     task, init = column_task(CONTEXTS, STRENGTHS, np.zeros((6, 2)), np.zeros((6, 2)))
     found = np.asarray(msfr.predict(task, init, FOREVER, order))
-    np.testing.assert_array_equal(found, np.zeros((16, 6)))
+    assert np.all(np.abs(found) <= ROUNDING * np.abs(STRENGTHS))
 
 
 def test_uniform_start_at_strength_minus_one_is_still_at_order_zero():
     """There q_v = q_w = 0; the exact flow does move, by the diag(1, 0) that order zero lacks."""
     task, init = msfr.Task(1, 1.8, 5.0, -1.0), msfr.Init(v=0.1, w=0.11)
-    np.testing.assert_array_equal(np.asarray(msfr.predict(task, init, FOREVER, "zeroth")), 0.0)
+    found = np.asarray(msfr.predict(task, init, FOREVER, "zeroth"))
+    assert np.all(np.abs(found) <= ROUNDING)
     np.testing.assert_allclose(
         msfr.predict(task, init, FOREVER, "exact")[-2:], -np.ones((2, 1)), rtol=1e-12
     )

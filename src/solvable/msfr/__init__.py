@@ -12,9 +12,9 @@ from .laws import time_law as time_law
 from .model import LinearAttention as LinearAttention
 from .model import SoftmaxAttention as SoftmaxAttention
 from .model import train_brute as train_brute
-from .reduced import Run as Run
 from .reduced import flow as flow
 from .reduced import train as train
+from .run import Run as Run
 from .start import Init as Init
 from .start import SoftmaxInit as SoftmaxInit
 from .task import Task as Task

@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from .. import training
 from . import task as tasks
-from .reduced import Request, Run, draw_batch, sign_weights
+from .reduced import draw_batch, sign_weights
+from .run import Request, Run
 from .start import Init, SoftmaxInit
 from .task import Task, Tokens
 
@@ -107,13 +108,13 @@ class TokenProblem(eqx.Module):
         """``½ mean (f − ŷ)²`` (6)."""
         return 0.5 * jnp.mean((self._predict(model, tokens) - tokens.label) ** 2)
 
-    def gradient(self, model: Attention, step: Int[Array, ""]) -> Attention:
+    def gradient(self, params: Attention, step: Int[Array, ""]) -> Attention:
         """By automatic differentiation through the attention block."""
         tokens = self.data
         if self.batch is not None and self.key is not None:
             index, signs = draw_batch(self.weights, self.key, step, self.batch, self.longest)
             tokens = tasks.build_tokens(self.context, self.strength, index, signs)
-        return jax.grad(self._loss)(model, tokens)
+        return jax.grad(self._loss)(params, tokens)
 
     def _one_of_each(self, model: Attention) -> tuple[Array, Array]:
         """Predictions times ε̂, and their weights, on tokens with every number of equal signs."""
@@ -135,12 +136,12 @@ class TokenProblem(eqx.Module):
         f = jax.lax.map(look, (index.ravel(), equal.ravel()), batch_size=_PIECE)
         return f.reshape(equal.shape), chance.astype(f.dtype)
 
-    def observe(self, model: Attention) -> dict[str, Array]:
+    def observe(self, params: Attention) -> dict[str, Array]:
         """Losses and mean predictions."""
-        f, chance = self._one_of_each(model)
+        f, chance = self._one_of_each(params)
         square = 0.5 * jnp.sum(chance * (f - self.strength[:, None]) ** 2, axis=1)
         loss = jnp.sum(self.weights * square)
-        train_loss = loss if self.data is None else self._loss(model, self.data)
+        train_loss = loss if self.data is None else self._loss(params, self.data)
         return {
             "loss": loss,
             "train_loss": train_loss,

@@ -1,0 +1,1 @@
+"""The one door to quadrature, special functions, ODEs and exact arithmetic."""

@@ -49,8 +49,8 @@ def binomial_average_nodes(
 
     Up to 64 expected successes the sum runs over k = 0, 1, …; up to 64 expected failures over
     k = N, N − 1, …; in between it is an integral (its difference from the sum is exponentially
-    small in the variance) by a Gauss rule in the angle φ = 2√N asin√(k/N), whose variance is 1, with
-    Loader's form of the probabilities. There `g` is evaluated between the whole numbers.
+    small in the variance) by a Gauss rule in the angle φ = 2√N asin√(k/N), whose variance is 1,
+    with Loader's form of the probabilities. There `g` is evaluated between the whole numbers.
 
     Args:
         draws: N ≥ 1.

@@ -276,7 +276,7 @@ def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
 def _invert(
     terms: Float[Array, "terms times"], total: Times, ends: Float[Array, "2 times"], aim: Times
 ) -> Times:
-    """x in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
+    """X in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
 
     The first guess takes the integrand for an exponential between its end values.
     """
@@ -286,12 +286,14 @@ def _invert(
     scaled = aim / first
     x = jnp.where(bent, jnp.log1p(growth * scaled) / jnp.where(bent, growth, 1.0), scaled)
     x = jnp.clip(jnp.where(jnp.isfinite(x), x, 0.5), 0.0, 1.0)
-    for _ in range(3):
+
+    def newton(_: Any, x: Times) -> Times:
         value, slope = chebyshev_pair(terms, x)
         slope = slope + total
         x = x + ((aim - total * x) - value) / jnp.where(slope > 0.0, slope, 1.0)
-        x = jnp.clip(x, 0.0, 1.0)
-    return x
+        return jnp.clip(x, 0.0, 1.0)
+
+    return jax.lax.fori_loop(0, 3, newton, x)
 
 
 def _pole_tail(path: _Path, left: Times) -> Times:
@@ -309,8 +311,9 @@ def _pole_tail(path: _Path, left: Times) -> Times:
 
     arguments = (slope, whole, terms, left)
     log = -_hold(slope * left)
-    for _ in range(4):
-        log = jnp.minimum(newton(log, *_hold(arguments)), 0.0)
+    log = jax.lax.fori_loop(
+        0, 4, lambda _, log: jnp.minimum(newton(log, *_hold(arguments)), 0.0), log
+    )
     close = last * jnp.exp(newton(log, *arguments))
     return jax.vmap(clock.remaining)(clock.end * path.tau[-1] + (last - close), close)
 
@@ -470,7 +473,7 @@ def flows(start: Start) -> Flow:
 
 
 def exact(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
-    """f − Λ for every task at its own data-weighted times p t."""
+    """F − Λ for every task at its own data-weighted times p t."""
     return jax.vmap(Flow.residual)(flows(start), time)
 
 

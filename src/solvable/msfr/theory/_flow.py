@@ -27,7 +27,8 @@ def _parameters(start: Start, weight: Array, t: Array) -> tuple[Array, Array]:
         start.strength,
         start.context * n,
     )
-    log_g, log_h, _ = brackets(*(x[None, :] for x in columns), t[:, None] * weight[None, :])
+    time = t[:, None] * weight[None, :]
+    log_g, log_h, _ = brackets(*(x[None, :] for x in columns), time=time)
 
     def turn(sign: float, log_change: Array) -> Array:
         # Along u = (1, Λ) the part grows; across it, Λx₁ − x₂ is conserved.

@@ -17,7 +17,7 @@ _LARGEST_CLOCK = 1e150
 
 
 def _cosh_sinhc(z: Values) -> tuple[Values, Values]:
-    """``cosh √z`` and ``sinh √z / √z`` for 0 ≤ z ≤ 1: entire in z, so √z is never differentiated."""
+    """``cosh √z`` and ``sinh √z / √z`` for 0 ≤ z ≤ 1: entire in z, so no √z to differentiate."""
     cosh = sinhc = jnp.zeros_like(z)
     for k in range(10, -1, -1):
         cosh = cosh * z + 1.0 / math.factorial(2 * k)
@@ -137,10 +137,12 @@ def order_one(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "
         0.5 * (start.across(1.0) - start.across(-1.0)),
     )
     d_target = -((lam / n) ** 2) * across_v * across_w
-    columns = (plus, minus, start.leading_prediction, lam, psi * n)
-    changes = (d_plus, d_minus, d_initial, d_target, 1.0 / n)
-    primals = tuple(x[:, None] for x in columns)
-    tangents = tuple(jnp.broadcast_to(x[:, None], time.shape) for x in changes)
-    primals = tuple(jnp.broadcast_to(x, time.shape) for x in primals)
-    value, change = jax.jvp(lambda *args: residual(*args, time), primals, tangents)
+    at = (plus, minus, start.leading_prediction, lam, psi * n)
+    along = (d_plus, d_minus, d_initial, d_target, 1.0 / n)
+
+    def moved(plus: Values, minus: Values, initial: Values, target: Values, rate: Values) -> Values:
+        columns = (x[:, None] for x in (plus, minus, initial, target, rate))
+        return residual(*columns, time=time)
+
+    value, change = jax.jvp(moved, at, along)
     return value + change

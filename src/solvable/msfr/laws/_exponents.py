@@ -1,0 +1,78 @@
+"""The exponents of the paper's two tables, corrected."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ... import validation
+from ..task import Task
+
+Regime = Literal["strong", "weak"]
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """Exponents of the loss in each resource (Tables 1 and 2, corrected).
+
+    Attributes:
+        size: ``L ∝ D^-(α+2γ−1)``.
+        data: ``L ∝ N^-(α+2γ−1)/α``.
+        time: ``L ∝ t^-(α+2γ−1)/(α+β+3γ)`` while the tasks being learned have Λ_s ≫ 1 ("strong"),
+            ``t^-(α+2γ−1)/(α+β+γ)`` once they have Λ_s ≪ 1 ("weak").
+        compute: ``L ∝ C^-(time·size)/(time+size)`` at the optimal split of C = D t.
+        optimal_size: ``D* ∝ C^(time/(time+size))``.
+        optimal_time: ``t* ∝ C^(size/(time+size))``.
+    """
+
+    size: float
+    data: float
+    time: float
+    compute: float
+    optimal_size: float
+    optimal_time: float
+
+
+def exponents(
+    alpha: float, beta: float = 0.0, gamma: float = 0.0, regime: Regime = "strong"
+) -> Exponents:
+    """The exponents of Tables 1 and 2, corrected.
+
+    Args:
+        alpha: exponent of the task law.
+        beta: decay of the context lengths.
+        gamma: decay of the strengths.
+        regime: whether the tasks being learned have Λ_s ≫ 1 ("strong") or ≪ 1 ("weak").
+
+    >>> round(exponents(1.8).time, 4), round(exponents(1.8).compute, 4)
+    (0.4444, 0.2857)
+    """
+    for name, value, low in (("alpha", alpha, 1.0), ("beta", beta, 0.0), ("gamma", gamma, 0.0)):
+        number = validation.floating(name, value)
+        validation.shaped(name, number, ())
+        validation.within(name, number, low, open_low=name == "alpha")
+    validation.one_of("regime", regime, ("strong", "weak"))
+    size = alpha + 2.0 * gamma - 1.0
+    time = size / (alpha + beta + (3.0 if regime == "strong" else 1.0) * gamma)
+    return Exponents(
+        size=size,
+        data=size / alpha,
+        time=time,
+        compute=time * size / (time + size),
+        optimal_size=time / (time + size),
+        optimal_time=size / (time + size),
+    )
+
+
+def regime_of(task: Task) -> Regime:
+    """Which time law of Table 2 rules: over more of the tasks (in log s) |Λ_s| > 1 or < 1."""
+    sizes = np.abs(np.asarray(task.strengths))
+    s = np.arange(1, task.num_tasks + 1)
+    strong = float(np.sum((sizes > 1.0) / s))
+    return "strong" if strong > 0.5 * float(np.sum(1.0 / s)) else "weak"
+
+
+def exponents_of(task: Task, regime: Regime | None) -> tuple[Exponents, Regime]:
+    """The exponents of a task, in the regime given or else the one that rules."""
+    regime = regime_of(task) if regime is None else regime
+    return exponents(float(task.alpha), float(task.beta), float(task.gamma), regime), regime

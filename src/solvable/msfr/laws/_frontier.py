@@ -1,0 +1,200 @@
+"""The compute-optimal frontier, from the exact loss."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ... import validation
+from ..start import Init
+from ..task import Task
+from ..theory import Order
+from ..theory._loss import joint_loss, shares_everything
+from ._exponents import exponents_of
+from ._law import PER_DECADE, Law, check_law
+from ._resources import time_range
+from ._shape import shape_of
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The best split of compute C = D·t, from the exact loss.
+
+    Attributes:
+        compute: C.
+        size: D*, whole numbers.
+        time: t* = C/D*.
+        loss: L(t*, D*).
+        exponent: of the asymptotic law ``L ∝ C^-exponent``.
+        local_exponent: ``−d log L*/d log C`` at each C.
+        size_exponent, time_exponent: ``D* ∝ C^…`` and ``t* ∝ C^…`` of the asymptotic law.
+        amplitude: of the asymptotic law; None where tasks do not share everything.
+    """
+
+    compute: np.ndarray
+    size: np.ndarray
+    time: np.ndarray
+    loss: np.ndarray
+    exponent: float
+    local_exponent: np.ndarray
+    size_exponent: float
+    time_exponent: float
+    amplitude: float | None
+
+
+def _best_sizes(
+    loss: Callable[[Array, Array], Array], compute: np.ndarray, most: int
+) -> np.ndarray:
+    """The whole D in 1 … most that minimises L(C/D, D), for each C.
+
+    A coarse geometric grid brackets the minimum (the loss is flat where nothing is learned yet),
+    then each round divides the bracket by 4. Every call has the same shape, so one compilation
+    serves.
+    """
+    columns = 9
+    rows = np.arange(len(compute))
+
+    def at(sizes: np.ndarray) -> np.ndarray:  # (computes, columns)
+        t = compute[:, None] / sizes
+        flat = loss(jnp.asarray(t.ravel()), jnp.asarray(sizes.ravel().astype(float)))
+        return np.asarray(flat).reshape(sizes.shape)
+
+    coarse = np.round(np.geomspace(1, most, 5 * columns)).astype(int).reshape(5, columns)
+    values = np.concatenate(
+        [at(np.broadcast_to(part, (len(compute), columns))) for part in coarse], axis=1
+    )
+    coarse = coarse.ravel()
+    k = np.argmin(values, axis=1)
+    low, high = coarse[np.maximum(k - 1, 0)], coarse[np.minimum(k + 1, len(coarse) - 1)]
+    while True:
+        share = np.arange(columns) / (columns - 1)
+        sizes = np.round(low[:, None] + (high - low)[:, None] * share).astype(int)
+        k = np.argmin(at(sizes), axis=1)
+        if np.all(high - low < columns):
+            return sizes[rows, k]
+        low, high = sizes[rows, np.maximum(k - 1, 0)], sizes[rows, np.minimum(k + 1, columns - 1)]
+
+
+def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Frontier:
+    """The compute-optimal frontier: the exact L(t, D) minimised over whole D at D·t = C.
+
+    Args:
+        task: the data law.
+        init: where linear attention starts.
+        compute: C, one axis of positive numbers.
+        order: which solution the loss is taken from.
+
+    Returns:
+        The frontier, with the exponents of the asymptotic law beside it.
+    """
+    check_law(task, init, order)
+    budget = validation.floating("compute", compute)
+    if budget.ndim > 1:
+        raise ValueError(f"compute must be one axis of numbers, not of shape {budget.shape}")
+    validation.within("compute", budget, 0.0, 1e200, open_low=True)
+    budget = np.atleast_1d(np.asarray(budget))
+    shared = shares_everything(task, init)
+
+    def loss(t: Array, size: Array) -> Array:
+        return joint_loss(task, init, t, size, None, order, shared)
+
+    size = _best_sizes(loss, budget, task.num_tasks + 1)
+    value, slope = _around(loss, budget, size, task.num_tasks + 1)
+    table, _ = exponents_of(task, None)
+    return Frontier(
+        compute=budget,
+        size=size,
+        time=budget / size,
+        loss=value,
+        exponent=table.compute,
+        local_exponent=slope,
+        size_exponent=table.optimal_size,
+        time_exponent=table.optimal_time,
+        amplitude=_compute_amplitude(task, init, order) if shared else None,
+    )
+
+
+def _around(
+    loss: Callable[[Array, Array], Array], compute: np.ndarray, size: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The loss at the best whole D, and the local exponent of the frontier in C.
+
+    At the best real D a change of C acts through t alone. Whole D lie up to ½ beside it, which
+    would show as jumps, so the exponent is interpolated between D − 1, D, D + 1 to the vertex of
+    the parabola through their losses.
+    """
+    near = np.clip(size[:, None] + np.array([-1, 0, 1]), 1, most)
+    t = jnp.asarray((compute[:, None] / near).ravel())
+    sizes = jnp.asarray(near.ravel().astype(float))
+    value, change = jax.jvp(lambda t: loss(t, sizes), (t,), (t,))
+    value = np.asarray(value).reshape(near.shape)
+    slope = -np.asarray(change).reshape(near.shape) / value
+    bend = value[:, 0] - 2.0 * value[:, 1] + value[:, 2]
+    inner = (near[:, 0] < near[:, 1]) & (near[:, 1] < near[:, 2]) & (bend > 0.0)
+    vertex = 0.5 * (value[:, 0] - value[:, 2]) / np.where(inner, bend, 1.0)
+    x = np.where(inner, np.clip(vertex, -0.5, 0.5), 0.0)
+    local = (
+        slope[:, 0] * x * (x - 1.0) / 2.0
+        + slope[:, 1] * (1.0 - x * x)
+        + slope[:, 2] * x * (x + 1.0) / 2.0
+    )
+    return value[:, 1], local
+
+
+def _compute_amplitude(task: Task, init: Init, order: Order) -> float:
+    """The asymptotic frontier's amplitude: the scaling form of L(t, D) minimised over its ratio.
+
+    With ``ξ = k t D^−α`` the loss is ``(Z/2α)(kt)^{1/α−1} m(ξ)``, ``m(ξ) = ∫_ξ^∞ x^{−1/α}E dx +
+    E(0) ξ^{1−1/α}/(1−1/α)``, and ``t = (ξ C^α/k)^{1/(1+α)}``.
+    """
+    shape = shape_of(task, init, order)
+    alpha, power = shape.alpha, 1.0 - 1.0 / shape.alpha
+
+    def at(log_ratio: np.ndarray) -> np.ndarray:
+        ratio = np.exp(log_ratio)
+        t = (ratio / shape.rate) ** (1.0 / (1.0 + alpha))
+        rest = shape.initial * ratio**power / power
+        return shape.loss(t, shape.mellin(ratio, math.inf) + rest)
+
+    low, high = math.log(shape.low), math.log(shape.high)
+    for _ in range(6):
+        grid = np.linspace(low, high, 65)
+        k = int(np.argmin(at(grid)))
+        low, high = grid[max(k - 1, 0)], grid[min(k + 1, 64)]
+    return float(at(np.asarray([0.5 * (low + high)]))[0])
+
+
+def compute_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
+    """The law of the loss along the compute-optimal frontier, C = D·t.
+
+    Args:
+        task: the data law, with single numbers for context and strength.
+        init: where linear attention starts.
+        order: which solution the loss is taken from.
+
+    Reference: Tables 1 and 2; the printed exponents of t* and D* are swapped.
+    """
+    check_law(task, init, order)
+    table, regime = exponents_of(task, None)
+    shared = shares_everything(task, init)
+
+    def grid() -> np.ndarray:
+        t = time_range(task, init, order)
+        low, high = 2.0 * t[0], task.num_tasks * t[-1]
+        return np.geomspace(low, high, int(0.5 * PER_DECADE * math.log10(high / low)) + 2)
+
+    return Law(
+        resource="compute",
+        exponent=table.compute,
+        amplitude=_compute_amplitude(task, init, order) if shared else None,
+        status="ok",
+        regime=regime,
+        _curve=lambda x: frontier(task, init, x, order).loss,
+        _local=lambda x: frontier(task, init, x, order).local_exponent,
+        _grid=grid,
+    )

@@ -1,0 +1,136 @@
+"""What a law is: exponent, amplitude, and the window in which it can be seen."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ... import validation
+from ..start import Init
+from ..task import Task
+from ..theory import ORDERS
+from ._exponents import Regime
+
+Resource = Literal["time", "size", "data", "compute"]
+PER_DECADE = 12  # points of the grid on which windows are looked for
+
+
+@dataclass(frozen=True)
+class Law:
+    """One power law ``L ≈ amplitude · x^-exponent`` and where it holds.
+
+    Attributes:
+        resource: what x is: "time", "size", "data" or "compute".
+        exponent: of the asymptotic law.
+        amplitude: its exact amplitude; None where tasks do not share context, strength and init.
+        status: "ok", or why there is no such law (tasks at a saddle never reach their target).
+        regime: "strong" or "weak", see `exponents`.
+    """
+
+    resource: Resource
+    exponent: float
+    amplitude: float | None
+    status: str
+    regime: Regime
+    _curve: Callable[[np.ndarray], np.ndarray] = field(repr=False)
+    _local: Callable[[np.ndarray], np.ndarray] = field(repr=False)
+    _grid: Callable[[], np.ndarray] = field(repr=False)
+    _finite: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """The pure power law ``amplitude · x^-exponent``."""
+        if self.amplitude is None:
+            raise ValueError("this law has no amplitude: its tasks do not share everything")
+        return self.amplitude * np.asarray(x, float) ** -self.exponent
+
+    def loss(self, x: Any) -> np.ndarray:
+        """The finite-size loss itself, at x = t, D, N or C (the other resources unlimited)."""
+        return self._curve(np.atleast_1d(np.asarray(x, float)))
+
+    def finite(self, x: Any) -> np.ndarray:
+        """The law at finite S: the Mellin integral cut off at the first and the last task."""
+        if self._finite is None:
+            raise ValueError(f"the {self.resource} law of these tasks has no finite-size form")
+        return self._finite(np.atleast_1d(np.asarray(x, float)))
+
+    def local_exponent(self, x: Any) -> np.ndarray:
+        """``−d log L / d log x`` of the finite-size loss."""
+        return self._local(np.atleast_1d(np.asarray(x, float)))
+
+    def window(self, tolerance: float = 0.05) -> tuple[float, float]:
+        """The longest stretch of x in which the local exponent is within `tolerance` of the law's.
+
+        Args:
+            tolerance: relative.
+
+        Returns:
+            (low, high). Where the law is seen nowhere, low = high, the point of closest approach.
+        """
+        value = validation.floating("tolerance", tolerance)
+        validation.shaped("tolerance", value, ())
+        validation.within("tolerance", value, 0.0, 1.0, open_low=True)
+        x = self._grid()
+        return longest_window(x, self._local, self.exponent, float(tolerance))
+
+    def decades(self, tolerance: float = 0.05) -> float:
+        """How many decades the window spans."""
+        low, high = self.window(tolerance)
+        return math.log10(high / low)
+
+
+def longest_window(
+    x: np.ndarray, local: Callable[[np.ndarray], np.ndarray], exponent: float, tolerance: float
+) -> tuple[float, float]:
+    """Runs of grid points inside the tolerance, their ends refined on a second grid."""
+    miss = np.abs(local(x) - exponent) - tolerance * abs(exponent)
+    inside = miss <= 0.0
+    if not inside.any():
+        best = float(x[np.nanargmin(miss)])
+        return best, best
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
+    runs = edges.reshape(-1, 2)  # [first inside, first outside)
+    first, after = max(runs, key=lambda run: x[run[1] - 1] / x[run[0]])
+
+    def crossing(outside: int, within: int) -> float:
+        if not 0 <= outside < len(x):
+            return float(x[within])
+        ends = x[outside], x[within]
+        for _ in range(2):
+            fine = np.geomspace(*ends, 17)
+            good = np.abs(local(fine) - exponent) <= tolerance * abs(exponent)
+            k = int(np.argmax(good)) if good.any() else 16
+            ends = fine[max(k - 1, 0)], fine[k]
+        return float(ends[1])
+
+    return crossing(first - 1, first), crossing(after, after - 1)
+
+
+def check_law(task: Any, init: Any, order: str) -> None:
+    """Refuse what no law can be given for."""
+    validation.needs_double("a scaling law")
+    validation.one_of("order", order, ORDERS)
+    if not isinstance(task, Task) or not isinstance(init, Init):
+        raise ValueError("a law needs a msfr.Task and a msfr.Init")
+    if task.context.ndim or task.strength.ndim:
+        raise ValueError("context and strength must be single numbers for a law, not arrays")
+
+
+def curve_and_slope(
+    loss: Callable[[Array], Array],
+) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+    """A loss curve and its local exponent, from a function that treats its entries one by one."""
+
+    def curve(x: np.ndarray) -> np.ndarray:
+        return np.asarray(loss(jnp.asarray(x)))
+
+    def local(x: np.ndarray) -> np.ndarray:
+        point = jnp.asarray(x)
+        value, change = jax.jvp(loss, (point,), (point,))
+        return -np.asarray(change / value)
+
+    return curve, local
