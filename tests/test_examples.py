@@ -1,0 +1,32 @@
+"""Every example runs."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def test_the_three_witnesses_agree(tmp_path):
+    main = runpy.run_path(str(ROOT / "examples" / "three_witnesses.py"))["main"]
+    assert main(tmp_path) <= 1e-12  # the same gradient descent, up to round-off
+    assert (tmp_path / "three_witnesses.svg").stat().st_size > 0
+    assert (tmp_path / "three_witnesses.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_say_what_they_do(example):
+    help_text = subprocess.run(
+        [sys.executable, str(example), "--help"], capture_output=True, text=True, check=True
+    )
+    assert "usage" in help_text.stdout
+
+
+def test_the_python_of_the_readme_runs():
+    text = (ROOT / "README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    exec(compile(code, "README.md", "exec"), {})
