@@ -50,7 +50,7 @@ def test_log_add_has_the_right_second_derivative():
     assert float(curve) == pytest.approx(share * (1.0 - share), rel=1e-13)
 
 
-@pytest.mark.parametrize("x", [1e-160, -1e-160, 0.3, -2.0, 1e160, 5e-324])
+@pytest.mark.parametrize("x", [1e-160, -1e-160, 0.3, -2.0, 1e160, 1e-300])
 def test_log_square_is_twice_the_log(x):
     """x² itself would underflow or overflow."""
     x = jnp.asarray(x)

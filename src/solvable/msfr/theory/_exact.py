@@ -42,7 +42,6 @@ RESAMPLED = 24
 _HUGE = 600.0  # an exponent whose exponential is huge, yet finite
 _FULL = 800.0  # e-folds after which a residual has underflowed
 
-
 _hold = jax.lax.stop_gradient
 
 
@@ -93,9 +92,11 @@ class _Clock(eqx.Module):
         slope = jnp.sum(self.s * (self.top + self.bottom))
         return jnp.where(self.ends & (slope > 0.0), slope, 1.0)
 
-    def slowest(self) -> Int[Array, ""]:
-        """The falling mode that is left last."""
-        return jnp.argmin(jnp.where(self.log_d > -jnp.inf, self.s, jnp.inf))
+    def lasting(self) -> tuple[Scalar, Bool[Array, " modes"]]:
+        """The slowest falling rate, and which modes fall at that rate: those left last."""
+        slowest = jnp.min(jnp.where(self.log_d > -jnp.inf, self.s, jnp.inf))
+        slowest = jnp.where(jnp.isfinite(slowest), slowest, 1.0)
+        return slowest, self.s <= slowest * (1.0 + 1e-12)
 
 
 def _find_end(
@@ -156,7 +157,7 @@ def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
     """Left ends (as τ and as δ) and lengths of the panels; those past the last have length 0."""
     modes = clock.s.shape[0]
     slope = clock.end_slope()
-    others = jnp.arange(modes) != clock.slowest()
+    _, lasting = clock.lasting()
 
     def is_tail(tau: Scalar, delta: Scalar) -> Bool[Array, ""]:
         # Pole: R/δ is free of zeros in the disc of radius 2δ, so one series finishes the work.
@@ -165,7 +166,7 @@ def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
         fall = jnp.exp(jnp.minimum(clock.log_d - clock.s * clock.end + y, _HUGE))
         bend = jnp.sum(rise + fall - clock.bottom * (1.0 + y))
         # Saddle: one exponential is left, which is integrated in closed form.
-        rest = jnp.sum(jnp.where(others, clock.falling(tau), 0.0))
+        rest = jnp.sum(jnp.where(lasting, 0.0, clock.falling(tau)))
         alone = rest <= _FLAT * clock.remaining(tau, delta)
         return jnp.where(clock.ends, bend < slope * delta, alone)
 
@@ -321,9 +322,9 @@ def _pole_tail(path: _Path, left: Times) -> Times:
 def _saddle_tail(path: _Path, left: Times) -> Times:
     """R after a further p t = `left` when one falling exponential is left: closed form."""
     clock = path.clock
-    slowest = clock.slowest()
-    fall = jnp.where(clock.ends, 0.0, clock.falling(clock.end * path.tau[-1])[slowest])
-    rate = jnp.where(clock.ends, 1.0, clock.s[slowest])
+    slowest, lasting = clock.lasting()
+    fall = jnp.sum(jnp.where(lasting, clock.falling(clock.end * path.tau[-1]), 0.0))
+    fall, rate = jnp.where(clock.ends, 0.0, fall), jnp.where(clock.ends, 1.0, slowest)
     floor = jnp.where(clock.ends, 0.0, clock.floor)
     left = jnp.minimum(left, _hold(1e290 / (1.0 + rate * (floor + fall))))
     z = rate * floor * left
