@@ -27,7 +27,8 @@ def test_whole_jax_arrays_become_double():
 
 
 @pytest.mark.parametrize(
-    "value", ["one", None, [1.0, "two"], [[1.0], [1.0, 2.0]], 1j, True, {}, object(), jnp.array(True)]
+    "value",
+    ["one", None, [1.0, "two"], [[1.0], [1.0, 2.0]], 1j, True, {}, object(), jnp.array(True)],
 )
 def test_what_is_not_a_number_is_refused_by_name(value):
     with pytest.raises(ValueError, match="^x must be a number or an array of numbers, not "):

@@ -31,7 +31,8 @@ def test_only_two_numbers_are_known_to_be_uniform():
 
 @pytest.mark.parametrize("field", ["v", "w"])
 @pytest.mark.parametrize(
-    "bad", ["x", None, np.nan, np.inf, 1001.0, -1000.1, [0.1, 0.2], np.ones((3, 3)), np.ones((2, 2, 2))]
+    "bad",
+    ["x", None, np.nan, np.inf, 1001.0, -1000.1, [0.1, 0.2], np.ones((3, 3)), np.ones((2, 2, 2))],
 )
 def test_init_names_the_bad_entry(field, bad):
     with pytest.raises(ValueError, match=rf"^{field} must ") as error:

@@ -227,9 +227,7 @@ def test_task_frequencies_follow_the_law():
 
 def test_shares_of_the_tasks_are_counts_over_data():
     index = jnp.asarray([0, 2, 2, 1, 2])
-    np.testing.assert_allclose(
-        task_module.count_tasks(index, 4), [0.2, 0.2, 0.6, 0.0], rtol=1e-15
-    )
+    np.testing.assert_allclose(task_module.count_tasks(index, 4), [0.2, 0.2, 0.6, 0.0], rtol=1e-15)
 
 
 def test_same_seed_same_draw():

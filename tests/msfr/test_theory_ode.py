@@ -125,9 +125,7 @@ def test_parameters_of_order_zero_follow_the_ode():
     v, w = (np.asarray(x) for x in msfr.parameters(task, msfr.Init(V, W), times))
     for s in range(6):
         matrix = context_matrix(context[s], STRENGTHS[s], corner=0.0)
-        true_v, true_w = flow(
-            matrix, V[s], W[s], STRENGTHS[s], float(task.weights[s]) * times
-        )
+        true_v, true_w = flow(matrix, V[s], W[s], STRENGTHS[s], float(task.weights[s]) * times)
         np.testing.assert_allclose(v[:, s], true_v, rtol=0.0, atol=1e-8)
         np.testing.assert_allclose(w[:, s], true_w, rtol=0.0, atol=1e-8)
 

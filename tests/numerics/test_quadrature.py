@@ -60,7 +60,9 @@ def test_series_are_evaluated_row_by_row():
     rng = np.random.default_rng(0)
     series = rng.normal(size=(9, 3))
     row, x = rng.integers(0, 3, 50), rng.uniform(size=50)
-    true = np.array([chebyshev.chebval(2.0 * z - 1.0, series[:, r]) for r, z in zip(row, x, strict=True)])
+    true = np.array(
+        [chebyshev.chebval(2.0 * z - 1.0, series[:, r]) for r, z in zip(row, x, strict=True)]
+    )
     found = jax.jit(chebyshev_value)(jnp.asarray(series), jnp.asarray(row), jnp.asarray(x))
     np.testing.assert_allclose(found, true, rtol=0.0, atol=1e-13)
 

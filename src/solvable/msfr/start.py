@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import validation
-from .task import Task
+from .task import Task, brief
 
 MAX_ENTRY = 1e3
 
@@ -34,6 +34,9 @@ class Init(eqx.Module):
                     f"not of shape {value.shape}"
                 )
             validation.within(name, value, -MAX_ENTRY, MAX_ENTRY)
+
+    def __repr__(self) -> str:
+        return f"Init({brief(**vars(self))})"
 
     @property
     def is_uniform(self) -> bool:
@@ -92,6 +95,9 @@ class SoftmaxInit(eqx.Module):
         for name in ("value", "key", "query"):
             validation.within(name, getattr(self, name), -MAX_ENTRY, MAX_ENTRY)
         self.width = None if width is None else validation.whole("width", width, 1)
+
+    def __repr__(self) -> str:
+        return f"SoftmaxInit({brief(**vars(self))})"
 
     def width_for(self, task: Task) -> int:
         """d_e, the width of keys and queries."""

@@ -1,6 +1,6 @@
 """The data law: multitask sparse feature regression, and samplers of real token matrices."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -15,6 +15,19 @@ MAX_CONTEXT = 1e9
 MAX_ALPHA = 10.0
 
 Features = Literal["sparse", "approximate", "source"]
+
+
+def brief(**fields: Any) -> str:
+    """``name=value, …`` with single numbers written out and arrays by their shape."""
+
+    def word(value: Any) -> str:
+        if not isinstance(value, jax.Array):
+            return repr(value)
+        if value.ndim or not validation.is_concrete(value):
+            return f"{value.dtype}{list(value.shape)}"
+        return f"{float(value):.12g}"
+
+    return ", ".join(f"{name}={word(value)}" for name, value in fields.items())
 
 
 class Task(eqx.Module):
@@ -33,7 +46,10 @@ class Task(eqx.Module):
 
     Reference: eqs. (1) to (4).
 
-    >>> Task(num_tasks=3, alpha=2.0, context=36.0, strength=0.5, beta=2.0).contexts.tolist()
+    >>> task = Task(num_tasks=3, alpha=2.0, context=36.0, strength=0.5, beta=2.0)
+    >>> task
+    Task(num_tasks=3, alpha=2, context=36, strength=0.5, beta=2, gamma=0)
+    >>> task.contexts.tolist()
     [36.0, 9.0, 4.0]
     """
 
@@ -74,6 +90,9 @@ class Task(eqx.Module):
                 raise ValueError(
                     f"{decay} must be 0 when {law} is an array, not {float(exponent):g}"
                 )
+
+    def __repr__(self) -> str:
+        return f"Task({brief(**vars(self))})"
 
     @property
     def index(self) -> Float[Array, " tasks"]:

@@ -37,7 +37,7 @@ def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
     start, weights = starts(task, init), task.weights
     ends = jax.tree.map(lambda x: x[jnp.asarray([0, -1])], start)
     grid = np.geomspace(1e-40, 1e290, 2000)
-    kernel = kernel_of(ends, order, shared=False)
+    kernel = jax.jit(kernel_of(ends, order, shared=False))
     left = np.abs(np.asarray(kernel(ends, jnp.broadcast_to(jnp.asarray(grid), (2, len(grid))))))
     begun = left[0] < (1.0 - 1e-3) * left[0, 0]
     done = left[1] < 1e-3 * left[1, 0]
