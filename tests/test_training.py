@@ -36,7 +36,13 @@ def assert_bitwise(one, other):
 
 @pytest.mark.parametrize(
     ("steps", "every", "points"),
-    [(10, 5, [0, 5, 10]), (10, 4, [0, 4, 8, 10]), (3, 9, [0, 3]), (0, None, [0]), (2, 1, [0, 1, 2])],
+    [
+        (10, 5, [0, 5, 10]),
+        (10, 4, [0, 4, 8, 10]),
+        (3, 9, [0, 3]),
+        (0, None, [0]),
+        (2, 1, [0, 1, 2]),
+    ],
 )
 def test_the_log_has_the_first_and_the_last_step(steps, every, points):
     assert training.log_steps(steps, every).tolist() == points

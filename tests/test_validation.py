@@ -1,6 +1,7 @@
 """Checks at the edge: what passes, what is refused, and what the sentence says."""
 
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ def test_whole_jax_arrays_become_double():
     ["one", None, [1.0, "two"], [[1.0], [1.0, 2.0]], 1j, True, {}, object(), jnp.array(True)],
 )
 def test_what_is_not_a_number_is_refused_by_name(value):
-    with pytest.raises(ValueError, match="^x must be a number or an array of numbers, not "):
+    with pytest.raises(ValueError, match=r"^x must be a number or an array of numbers, not "):
         validation.floating("x", value)
 
 
@@ -59,9 +60,8 @@ def test_tracers_pass_unseen():
     ],
 )
 def test_interval_is_written_as_it_is_meant(value, low, high, open_low, sentence):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         validation.within("x", jnp.asarray(value), low, high, open_low=open_low)
-    assert str(error.value) == sentence
 
 
 @pytest.mark.parametrize("value", [1.0, 10.0, [1.0, 5.0, 10.0], np.zeros(0)])
@@ -72,11 +72,9 @@ def test_closed_ends_belong_to_the_interval(value):
 def test_shape_is_one_of_those_allowed():
     validation.shaped("x", jnp.ones(()), (), (3,))
     validation.shaped("x", jnp.ones(3), (), (3,))
-    with pytest.raises(ValueError) as error:
+    sentence = "x must be a single number or shape (3,), not an array of shape (3, 1)"
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         validation.shaped("x", jnp.ones((3, 1)), (), (3,))
-    assert str(error.value) == (
-        "x must be a single number or shape (3,), not an array of shape (3, 1)"
-    )
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int32(3), np.float64(3.0), jnp.asarray(3)])
@@ -90,7 +88,7 @@ def test_whole_numbers_of_any_type_become_int(value):
     "value", [0, 4, 2.5, -1, math.nan, math.inf, "3", None, [3], True, np.array([1, 2]), 1j]
 )
 def test_other_values_are_not_whole_numbers(value):
-    with pytest.raises(ValueError, match="^x must be a whole number, from 1 to 3, not "):
+    with pytest.raises(ValueError, match=r"^x must be a whole number, from 1 to 3, not "):
         validation.whole("x", value, 1, 3)
 
 
@@ -101,9 +99,8 @@ def test_numpy_booleans_are_not_whole_numbers():
 
 def test_word_is_one_of_those_allowed():
     validation.one_of("x", "a", ("a", "b"))
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=r"^x must be one of a, b, not 'c'$"):
         validation.one_of("x", "c", ("a", "b"))
-    assert str(error.value) == "x must be one of a, b, not 'c'"
 
 
 def test_double_precision_is_on_here():

@@ -29,7 +29,7 @@ def every_size(task, init, order):
     return np.asarray(flat).reshape(len(COMPUTE), -1)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*list(CASES)[:-1], pytest.param("exact", marks=pytest.mark.slow)])
 def test_the_frontier_is_the_least_loss_over_every_whole_size(case):
     task, init, order = CASES[case]
     found = msfr.frontier(task, init, COMPUTE, order)
@@ -46,10 +46,11 @@ def test_the_frontier_is_the_least_loss_over_every_whole_size(case):
 
 
 def test_the_frontier_is_a_loss_of_the_theory():
-    task, init, order = CASES["exact"]
-    found = msfr.frontier(task, init, COMPUTE[3:6], order)
+    task, init, order = CASES["equal"]
+    found = msfr.frontier(task, init, COMPUTE, order)
     for size, t, value in zip(found.size, found.time, found.loss, strict=True):
-        assert value == pytest.approx(float(msfr.loss(task, init, t, size=int(size))), rel=1e-13)
+        true = msfr.loss(task, init, t, order, size=int(size))
+        assert value == pytest.approx(float(true), rel=1e-13)
 
 
 @pytest.fixture(scope="module")

@@ -297,7 +297,7 @@ def test_source_features_have_a_shifted_power_spectrum():
 
 
 def test_source_targets_and_labels_are_one_linear_function_a_task():
-    """y = Λ_s·φ in the context and for the query, whose target is hidden."""
+    """Targets are Λ_s·φ in the context and for the query, whose target is hidden."""
     tokens = msfr.sample(DECAYING, DATA, seed=2, features="source", decay=1.5)
     strengths, misfit = strengths_of(tokens)
     assert misfit < 1e-12
@@ -340,5 +340,5 @@ def test_sample_names_the_bad_argument(field, bad):
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_features_are_refused():
-    with pytest.raises(ValueError, match="^features must be one of sparse, approximate, source"):
+    with pytest.raises(ValueError, match=r"^features must be one of sparse, approximate, source"):
         msfr.sample(DECAYING, 5, features="dense")

@@ -7,7 +7,7 @@ from solvable import msfr
 
 CONTEXT = 3.0  # short, so that ψ (first − zeroth) = f¹ has not lost its digits
 CASES = [(0.5, 0.30, 0.55), (0.5, 0.90, 0.40), (1.4, 0.20, 0.35), (0.8, -0.30, 0.5)]
-TIMES = np.linspace(0.0, 1.5, 16)
+TIMES = np.append(0.0, np.geomspace(2e-3, 1.5, 15))
 VISIBLE = 1e-5  # what a misprint changes at least: 10⁵ times the tolerance of the corrected form
 
 

@@ -107,7 +107,7 @@ def test_reverse_mode_equals_forward_mode(order):
 
 @pytest.mark.parametrize("order", ["zeroth", "first", "exact"])
 def test_gradient_at_the_zero_start_vanishes(order):
-    """f is bilinear in (v, w), so v = w = 0 is a stationary point of the loss."""
+    """As f is bilinear in (v, w), so v = w = 0 is a stationary point of the loss."""
     zero = {"v": jnp.zeros((3, 2)), "w": jnp.zeros((3, 2))}
     point = point_of("arrays") | zero
     _, found = score_and_gradient(point, order)

@@ -53,7 +53,7 @@ def test_infinite_time_is_the_largest_time():
 
 @pytest.mark.parametrize("order", ["zeroth", "exact"])
 def test_saddles_end_at_zero_not_at_the_strength(order):
-    """v = w keeps f ≥ 0, so Λ < 0 is never reached; v = −w keeps f ≤ 0."""
+    """A start v = w keeps f ≥ 0, so Λ < 0 is never reached; v = −w keeps f ≤ 0."""
     contexts = np.array([5.0, 100.0, 1e6, 5.0, 0.7, 30.0])
     strengths = np.array([-0.7, -0.2, -10.0, 0.7, 3.0, 0.05])
     v = np.array([[0.3, 0.2], [0.1, 0.1], [0.2, 0.1], [0.3, 0.2], [0.1, -0.4], [1.0, 0.0]])
@@ -82,7 +82,7 @@ def test_uniform_start_at_strength_minus_one_is_still_at_order_zero():
 
 
 def test_balanced_start_at_zero_strength_decays_algebraically():
-    """f = f0 / (1 + 2 a f0 t), a = pψ at order zero and p(ψ + 1) exactly (one mode each)."""
+    """Then f = f0 / (1 + 2 a f0 t), a = pψ at order zero and p(ψ + 1) exactly (one mode)."""
     task, init = msfr.Task(6, 1.8, CONTEXTS, np.zeros(6)), msfr.Init(V, V)
     times = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 15)])
     p = np.asarray(task.weights)

@@ -46,21 +46,21 @@ class Law:
         """The pure power law ``amplitude · x^-exponent``."""
         if self.amplitude is None:
             raise ValueError("this law has no amplitude: its tasks do not share everything")
-        return self.amplitude * np.asarray(x, float) ** -self.exponent
+        return np.asarray(self.amplitude * np.asarray(x, float) ** -self.exponent)
 
     def loss(self, x: Any) -> np.ndarray:
         """The finite-size loss itself, at x = t, D, N or C (the other resources unlimited)."""
-        return self._curve(np.atleast_1d(np.asarray(x, float)))
+        return _entrywise(self._curve, x)
 
     def finite(self, x: Any) -> np.ndarray:
         """The law at finite S: the Mellin integral cut off at the first and the last task."""
         if self._finite is None:
             raise ValueError(f"the {self.resource} law of these tasks has no finite-size form")
-        return self._finite(np.atleast_1d(np.asarray(x, float)))
+        return _entrywise(self._finite, x)
 
     def local_exponent(self, x: Any) -> np.ndarray:
         """``−d log L / d log x`` of the finite-size loss."""
-        return self._local(np.atleast_1d(np.asarray(x, float)))
+        return _entrywise(self._local, x)
 
     def window(self, tolerance: float = 0.05) -> tuple[float, float]:
         """The longest stretch of x in which the local exponent is within `tolerance` of the law's.
@@ -83,6 +83,13 @@ class Law:
         return math.log10(high / low)
 
 
+def _entrywise(function: Callable[[np.ndarray], np.ndarray], x: Any) -> np.ndarray:
+    """A function of one axis, at positive x of any shape."""
+    place = validation.floating("x", x)
+    validation.within("x", place, 0.0, open_low=True)
+    return function(np.asarray(place).ravel()).reshape(place.shape)
+
+
 def longest_window(
     x: np.ndarray, local: Callable[[np.ndarray], np.ndarray], exponent: float, tolerance: float
 ) -> tuple[float, float]:
@@ -94,7 +101,7 @@ def longest_window(
         return best, best
     edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
     runs = edges.reshape(-1, 2)  # [first inside, first outside)
-    first, after = max(runs, key=lambda run: x[run[1] - 1] / x[run[0]])
+    first, after = (int(k) for k in max(runs, key=lambda run: x[run[1] - 1] / x[run[0]]))
 
     def crossing(outside: int, within: int) -> float:
         if not 0 <= outside < len(x):

@@ -84,7 +84,7 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
         last = (task.num_tasks + 0.5) ** -shape.alpha
         return shape.loss(t, shape.mellin(x * last, x * 0.5**-shape.alpha))
 
-    amplitude = float(shape.loss(np.asarray(1.0), shape.mellin()))
+    amplitude = float(shape.loss(np.ones(1), shape.mellin())[0])
     return Law(exponent=table.time, amplitude=amplitude, status="ok", _finite=finite, **base)
 
 

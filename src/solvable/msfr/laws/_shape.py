@@ -46,7 +46,7 @@ class Shape:
         power = 1.0 - 1.0 / self.alpha
 
         def upto(x: Any) -> np.ndarray:
-            x = np.asarray(x, float)
+            x = np.atleast_1d(np.asarray(x, float))
             flat = self.initial * np.minimum(x, self.low) ** power / power
             return flat + self.weighted(np.log(np.clip(x, self.low, self.high)))
 

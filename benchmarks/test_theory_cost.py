@@ -1,0 +1,86 @@
+"""What the closed forms cost, in units of each other, in one run."""
+
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from solvable import msfr
+
+TIMES = np.geomspace(1e-3, 1e5, 200)
+INIT = msfr.Init(v=0.1, w=0.11)
+GIB = 2**30
+
+
+def law(num_tasks):
+    return msfr.Task(num_tasks, 1.8, 100.0, 0.5)
+
+
+def loss(num_tasks, order, init=INIT):
+    return lambda: jax.block_until_ready(msfr.loss(law(num_tasks), init, TIMES, order))
+
+
+def seconds(work, rounds):
+    """The least wall time of `work`, after one call that compiles."""
+    work()
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+@pytest.mark.benchmark(group="order zero")
+def test_order_zero_is_linear_in_the_tasks(benchmark):
+    single = seconds(loss(10**5, "zeroth"), rounds=5)
+    benchmark.pedantic(loss(2 * 10**5, "zeroth"), rounds=5, warmup_rounds=1)
+    ratio = benchmark.stats.stats.min / single
+    benchmark.extra_info["ratio"] = ratio
+    print(f"\n2·10⁵ / 10⁵ tasks = {ratio:.2f}")
+    assert 1.6 <= ratio <= 2.5
+
+
+MEMORY = """
+import resource, sys
+import jax, numpy as np
+jax.config.update("jax_enable_x64", True)
+from solvable import msfr
+task = msfr.Task(int(sys.argv[1]), 1.8, 100.0, 0.5)
+msfr.loss(task, msfr.Init(v=0.1, w=0.11), np.geomspace(1e-3, 1e5, 200), "zeroth").block_until_ready()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)  # Linux counts in KiB
+"""
+
+
+@pytest.mark.benchmark(group="order zero")
+def test_order_zero_fits_in_memory_at_a_million_tasks(benchmark):
+    """10⁶ × 200 doubles are 1.5 GiB by themselves: the sum must be streamed."""
+
+    def peak():
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, "1000000"], capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    most = benchmark.pedantic(peak, rounds=1)
+    whole = 10**6 * len(TIMES) * 8
+    benchmark.extra_info["peak / (tasks × times × 8)"] = most / whole
+    print(f"\npeak {most / GIB:.2f} GiB, {most / whole:.2f} of the array of residuals")
+    assert most < 2 * GIB
+
+
+@pytest.mark.benchmark(group="exact")
+def test_tasks_that_share_everything_share_one_exact_flow(benchmark):
+    """Both in units of order zero at the same size."""
+    size = 10**5
+    unit = seconds(loss(size, "zeroth"), rounds=3)
+    apart = msfr.Init(np.full((size, 2), 0.1), np.full((size, 2), 0.11))  # equal, but not known so
+    general = seconds(loss(size, "exact", apart), rounds=1)
+    benchmark.pedantic(loss(size, "exact"), rounds=3, warmup_rounds=1)
+    shared = benchmark.stats.stats.min
+    benchmark.extra_info |= {"shared / zero": shared / unit, "general / zero": general / unit}
+    print(f"\nin units of order zero: shared {shared / unit:.2f}, general {general / unit:.1f}")
+    assert shared <= 0.25 * general

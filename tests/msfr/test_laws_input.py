@@ -1,0 +1,78 @@
+"""Bad input to laws: one sentence that names the field, its value and what is allowed.
+
+Asked in a process of its own, as a user does: the type checks of the tests would answer first.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+CASES = {
+    "exponents(1.0)": "alpha must lie in .* not 1",
+    "exponents(float('nan'))": "alpha must lie in .* not nan",
+    "exponents(1.8, -0.1)": "beta must lie in .* not -0.1",
+    "exponents(1.8, 0.0, -0.1)": "gamma must lie in .* not -0.1",
+    "exponents(1.8, regime='odd')": "regime must be one of strong, weak, not 'odd'",
+    "time_law(task, init, regime='odd')": "regime must be one of strong, weak, not 'odd'",
+    "time_law(task, init, order='second')": "order must be one of .* not 'second'",
+    "size_law(task, init, order='second')": "order must be one of .* not 'second'",
+    "data_law(task, init, order='second')": "order must be one of .* not 'second'",
+    "compute_law(task, init, order='second')": "order must be one of .* not 'second'",
+    "frontier(task, init, [1.0], order='second')": "order must be one of .* not 'second'",
+    "time_law(uneven, init)": "context and strength must be single numbers",
+    "size_law(uneven, init)": "context and strength must be single numbers",
+    "data_law(uneven, init)": "context and strength must be single numbers",
+    "compute_law(uneven, init)": "context and strength must be single numbers",
+    "time_law(task, soft)": "msfr.Init",
+    "time_law('task', init)": "msfr.Task",
+    "size_law(task, init, shift=-0.1)": "shift must lie in .* not -0.1",
+    "size_law(task, init, shift=1.0)": "shift must lie in .* not 1",
+    "size_law(task, init).window(0.0)": "tolerance must lie in .* not 0",
+    "size_law(task, init).window(-0.1)": "tolerance must lie in .* not -0.1",
+    "size_law(task, init).decades(float('nan'))": "tolerance must lie in .* not nan",
+    "size_law(task, init).window([0.1, 0.2])": "tolerance must be a single number",
+    "frontier(task, init, [1.0, -1.0])": "compute must lie in .* not -1",
+    "frontier(task, init, 0.0)": "compute must lie in .* not 0",
+    "frontier(task, init, float('nan'))": "compute must lie in .* not nan",
+    "frontier(task, init, [[1.0]])": "compute must be one axis",
+    "frontier(task, init, 'much')": "compute must be a number",
+}
+SCRIPT = """
+import json, sys
+import jax
+jax.config.update("jax_enable_x64", True)
+from solvable.msfr import *
+task, init, soft = Task(4, 1.8, 5, 0.5), Init(v=0.1, w=0.11), SoftmaxInit(0.1, 0.1, 0.1)
+uneven = Task(2, 1.8, [5.0, 4.0], 0.5)
+answers = {}
+for case in json.load(sys.stdin):
+    try:
+        eval(case)
+        answers[case] = ["nothing", ""]
+    except Exception as error:
+        answers[case] = [type(error).__name__, str(error)]
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        input=json.dumps(list(CASES)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_named(case, answers):
+    kind, message = answers[case]
+    assert kind == "ValueError", message
+    assert re.search(CASES[case], message), message
+    assert "\n" not in message
