@@ -50,7 +50,8 @@ import jax, numpy as np
 jax.config.update("jax_enable_x64", True)
 from solvable import msfr
 task = msfr.Task(int(sys.argv[1]), 1.8, 100.0, 0.5)
-msfr.loss(task, msfr.Init(v=0.1, w=0.11), np.geomspace(1e-3, 1e5, 200), "zeroth").block_until_ready()
+times = np.geomspace(1e-3, 1e5, 200)
+msfr.loss(task, msfr.Init(v=0.1, w=0.11), times, "zeroth").block_until_ready()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)  # Linux counts in KiB
 """
 

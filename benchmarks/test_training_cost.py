@@ -52,13 +52,13 @@ def judge(benchmark, work, tokens, limit):
 def test_linear_attention_by_gradient_descent(benchmark):
     """The paper's size: 500 tasks, contexts of 100, 5000 steps."""
     task, init, options = msfr.Task(500, 1.8, 100, 0.5), msfr.Init(0.1, 0.11), {"lr": 1e-3}
-    tokens = on_tokens(task, init, 2, 12, **options)
+    tokens = on_tokens(task, init, 2, 42, **options)
     judge(benchmark, reduced(task, init, **options), tokens, 1 / 1000)
 
 
 @pytest.mark.benchmark(group="training")
 def test_softmax_attention_by_adamw(benchmark):
-    """100 tasks, contexts of 50: at the paper's size one look at every n on tokens takes minutes."""
+    """100 tasks, contexts of 50: at the paper's size one log point on tokens takes minutes."""
     task, init = msfr.Task(100, 1.8, 50, 0.5), msfr.SoftmaxInit(0.1, 0.1, 0.11)
     options = {"optimizer": optax.adamw(5e-3, weight_decay=1e-5)}
     tokens = on_tokens(task, init, 2, 22, **options)

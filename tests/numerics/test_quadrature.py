@@ -7,6 +7,7 @@ import pytest
 from numpy.polynomial import chebyshev
 
 from solvable.numerics.quadrature import (
+    Antiderivative,
     antiderivative_matrix,
     chebyshev_fit,
     chebyshev_pair,
@@ -76,3 +77,15 @@ def test_value_and_slope_agree_with_numpy():
         assert float(value[i]) == pytest.approx(chebyshev.chebval(u, series[:, i]), abs=1e-13)
         true = 2.0 * chebyshev.chebval(u, chebyshev.chebder(series[:, i]))
         assert float(slope[i]) == pytest.approx(true, abs=1e-11)
+
+
+def test_antiderivative_between_many_limits_is_that_of_the_function():
+    integral = Antiderivative(lambda x: jnp.exp(-x) * jnp.cos(3.0 * x), -1.0, 4.0, cells=50)
+    x = np.linspace(-1.0, 4.0, 201).reshape(3, 67)
+
+    def true(x):
+        return np.exp(-x) * (3.0 * np.sin(3.0 * x) - np.cos(3.0 * x)) / 10.0
+
+    np.testing.assert_allclose(integral(x), true(x) - true(-1.0), rtol=0.0, atol=1e-14)
+    np.testing.assert_array_equal(integral(np.array([-9.0, -1.0])), 0.0)
+    np.testing.assert_array_equal(integral(np.array([4.0, 1e9])), integral(np.array([4.0, 4.0])))
