@@ -62,8 +62,8 @@ def test_the_finite_form_is_the_sum_at_500_tasks(paper_time):
 
 
 def test_the_pure_law_is_a_third_off_at_500_tasks(paper_time):
-    off = paper_time(5.0) / paper_time.loss(5.0)[0] - 1
-    assert off == pytest.approx(0.33, abs=0.02)
+    t = np.array([5.0])
+    assert paper_time(t) / paper_time.loss(t) - 1 == pytest.approx(0.33, abs=0.02)
 
 
 def test_windows_in_time(paper_time, large_time):
@@ -124,7 +124,7 @@ def test_the_size_law_is_the_loss_after_long_training():
     law = msfr.size_law(task, INIT)
     for size in (1, 7, 61):
         long = msfr.loss(task, INIT, 1e9, "zeroth", size=size)
-        np.testing.assert_allclose(law.loss(size)[0], long, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(law.loss([size])[0], long, rtol=1e-13, atol=1e-300)
 
 
 def test_a_saddle_has_no_law():
@@ -142,14 +142,16 @@ def test_the_window_of_a_law_seen_nowhere_is_a_point():
     low, high = law.window(0.02)
     assert low == high
     assert law.decades(0.02) == 0.0
-    assert abs(law.local_exponent(low)[0] / law.exponent - 1) > 0.02
+    assert abs(law.local_exponent([low])[0] / law.exponent - 1) > 0.02
 
 
+@pytest.mark.slow
 def test_the_exact_order_has_an_amplitude_of_its_own_at_short_context():
     task = msfr.Task(50, 1.8, 5.0, 0.5)
     zeroth, exact = (msfr.time_law(task, INIT, order) for order in ("zeroth", "exact"))
     assert abs(zeroth.amplitude / exact.amplitude - 1) > 0.02
     t = np.geomspace(5.0, 500.0, 7)
     true = msfr.loss(task, INIT, t, "exact")
-    np.testing.assert_allclose(exact.finite(t), true, rtol=1e-4)  # the midpoint rule, as above
+    # The midpoint rule at the last of 50 tasks is 100 times worse than at the last of 500.
+    np.testing.assert_allclose(exact.finite(t), true, rtol=1e-3)
     assert np.abs(zeroth.finite(t) / true - 1).max() > 0.02
