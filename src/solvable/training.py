@@ -38,6 +38,11 @@ class Run:
     loss: Float[Array, "*runs points"]
     state: Any
 
+    @property
+    def status(self) -> str:
+        """ "ok", or "diverged" where a loss is no longer finite (a smaller lr may help)."""
+        return "ok" if bool(jnp.all(jnp.isfinite(self.loss))) else "diverged"
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during training; `run` holds what there is, and can be resumed from."""
@@ -203,6 +208,7 @@ def descend(
     logs = jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype).at[0].set(x), first)
     fixed = (problem, optimizer, jnp.asarray(points))
     pace = int(points[min(1, count - 1)]) - step
+    finished = True
     try:
         while step < end:
             began = clock.perf_counter()
@@ -219,9 +225,10 @@ def descend(
             if progress is not None:
                 progress(step, end)
     except KeyboardInterrupt:
+        finished = False
         done = int(np.searchsorted(points, step, side="left"))  # points before this step
         seen = _observe(problem, state)
         points = np.append(points[:done], step)
         logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
     observed = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), logs)
-    return History(points, observed, state, finished=step == end)
+    return History(points, observed, state, finished)

@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_knows_commands_labs_and_options(solvable, shell):
     done = solvable("completion", shell)
     assert (done.status, done.err) == (0, "")
@@ -25,5 +25,9 @@ echo "${COMPREPLY[@]}"
 
 def test_help_says_how_to_install_the_script(solvable):
     out = solvable("completion", "--help").out
-    for place in ("bash-completion/completions/solvable", "$fpath", "~/.tcshrc"):
+    for place in (
+        "bash-completion/completions/solvable",
+        "$fpath",
+        "fish/completions/solvable.fish",
+    ):
         assert place in out

@@ -117,7 +117,9 @@ def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypa
     assert document["interrupted"] is True
     assert 0 < last < 100_000
     assert path.read_text().splitlines()[-1].startswith(f"{last},")
-    assert done.err == (f"solvable: wrote {path}\nsolvable: interrupted at step {last} of 100000\n")
+    assert done.err.startswith(
+        f"solvable: wrote {path}\nsolvable: interrupted at step {last} of 100000;"
+    )
 
 
 def test_ctrl_c_before_there_is_anything_writes_nothing(solvable, monkeypatch, tmp_path):

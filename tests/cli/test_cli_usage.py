@@ -28,7 +28,7 @@ SENTENCES = [
     ("solve msfr --size None", "--size must be a whole number, not 'None'"),
     ("solve msfr --order second", "--order must be one of exact, zeroth, first, not 'second'"),
     ("completion", "shell must be given; see solvable completion --help"),
-    ("completion powershell", "shell must be one of bash, zsh, tcsh, not 'powershell'"),
+    ("completion powershell", "shell must be one of bash, zsh, fish, not 'powershell'"),
     ("cite nolab", "target must be one of msfr, not 'nolab'"),
     ("solve msfr --alpha 1.0", "alpha must lie in (1, 10], not 1"),
     ("solve msfr --alpha nan", "alpha must lie in (1, 10], not nan"),

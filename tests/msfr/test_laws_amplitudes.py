@@ -43,6 +43,7 @@ def test_the_local_exponent_is_the_slope_of_the_loss(paper_time):
     np.testing.assert_allclose(paper_time.local_exponent(t), -around / (2 * h), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_amplitude_in_time_is_that_of_the_sum(large_time):
     t = inside(large_time)
     ratio = large_time(t) / large_time.loss(t)

@@ -73,6 +73,7 @@ def test_erratum_6_the_data_exponent_is_that_of_table_2():
     assert abs(found / ((alpha + 2 * gamma - 1) / (alpha + 2 * gamma)) - 1) > 0.3
 
 
+@pytest.mark.slow
 def test_erratum_7_weak_strengths_follow_a_law_of_their_own():
     """With Λ_s ≤ 1 the printed (α+2γ−1)/(α+β+3γ) is seen nowhere; 3γ → γ, over 4 decades."""
     task = msfr.Task(LARGE, 1.8, 100.0, 1.0, gamma=0.3)

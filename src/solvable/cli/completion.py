@@ -9,7 +9,7 @@ INSTALL = """\
 the shell; a new one completes after one of
 bash: solvable completion bash > ~/.local/share/bash-completion/completions/solvable
 zsh:  solvable completion zsh > DIR/_solvable, with DIR in $fpath
-tcsh: solvable completion tcsh > ~/.solvable.tcsh, and source it in ~/.tcshrc
+fish: solvable completion fish > ~/.config/fish/completions/solvable.fish
 """
 
 
@@ -18,7 +18,7 @@ class Completion:
     """Print a completion script for a shell; its --help says how to install it."""
 
     shell: Annotated[
-        Literal["bash", "zsh", "tcsh"], tyro.conf.Positional, tyro.conf.arg(help=INSTALL)
+        Literal["bash", "zsh", "fish"], tyro.conf.Positional, tyro.conf.arg(help=INSTALL)
     ]
 
     def run(self) -> int:

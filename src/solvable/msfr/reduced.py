@@ -118,10 +118,14 @@ class SoftmaxProblem(eqx.Module):
         key = params.key + strength * params.target_key[None, :]
         u = self.copies * jnp.sum(key * params.query, axis=1, keepdims=True)
         d = self.copies * jnp.sum(params.key * params.query, axis=1, keepdims=True)
-        same = jnp.arange(self.weights.shape[1], dtype=u.dtype)[None, :]
-        other = jnp.maximum(self.context[:, None] - same, 0.0)
-        top = jnp.maximum(jnp.abs(u), d)  # the largest exponent
-        plus, minus, own = jnp.exp(u - top), jnp.exp(-u - top), jnp.exp(d - top)
+        context = self.context[:, None]
+        n = jnp.arange(self.weights.shape[1], dtype=u.dtype)[None, :]
+        same, other = jnp.minimum(n, context), jnp.maximum(context - n, 0.0)
+        # The largest exponent of a token that is there is taken out, so that nothing overflows.
+        exponents = [(same > 0.0, u), (other > 0.0, -u), (same >= 0.0, d)]
+        kept = [jnp.where(there, x, -jnp.inf) for there, x in exponents]
+        top = jax.lax.stop_gradient(jnp.max(jnp.stack(kept), axis=0))
+        plus, minus, own = (jnp.exp(x - top) for x in kept)
         v_own, v_target = params.value[:, :1], params.value[:, 1:]
         mixed = (same * plus - other * minus) * (v_own + strength * v_target) + own * v_own
         f = mixed / (same * plus + other * minus + own)

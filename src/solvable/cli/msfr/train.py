@@ -99,7 +99,10 @@ class TrainMsfr:
         _judge(curve)
         if finished:
             return 0
-        note(f"interrupted at step {run.step[-1]} of {self.descent.steps}")
+        note(
+            f"interrupted at step {run.step[-1]} of {self.descent.steps}; the same command starts "
+            "over (from Python, resume= goes on)"
+        )
         return INTERRUPTED
 
     def _start(self) -> LinearStart | SoftmaxStart:

@@ -93,7 +93,7 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
     """
     check_law(task, init, order)
     budget = validation.floating("compute", compute)
-    if budget.ndim > 1:
+    if budget.ndim > 1 or budget.size == 0:
         raise ValueError(f"compute must be one axis of numbers, not of shape {budget.shape}")
     validation.within("compute", budget, 0.0, 1e200, open_low=True)
     budget = np.atleast_1d(np.asarray(budget))
@@ -135,16 +135,16 @@ def _around(
     sizes = np.broadcast_to(near[:, :, None], t.shape)
     losses = loss(jnp.asarray(t.ravel()), jnp.asarray(sizes.ravel().astype(float)))
     below, value, above = np.moveaxis(np.asarray(losses).reshape(t.shape), -1, 0)
-    slope = np.log(below / above) / 2e-4
+    gone = (below <= 0.0) | (above <= 0.0)  # underflowed: it falls faster than any power
+    slope = np.log(np.where(gone, 1.0, below) / np.where(gone, 1.0, above)) / 2e-4
+    slope = np.where(gone, np.inf, slope)
     bend = value[:, 0] - 2.0 * value[:, 1] + value[:, 2]
     inner = (near[:, 0] < near[:, 1]) & (near[:, 1] < near[:, 2]) & (bend > 0.0)
     vertex = 0.5 * (value[:, 0] - value[:, 2]) / np.where(inner, bend, 1.0)
     x = np.where(inner, np.clip(vertex, -0.5, 0.5), 0.0)
-    local = (
-        slope[:, 0] * x * (x - 1.0) / 2.0
-        + slope[:, 1] * (1.0 - x * x)
-        + slope[:, 2] * x * (x + 1.0) / 2.0
-    )
+    finite = np.where(np.isfinite(slope), slope, 0.0)
+    weights = np.stack([x * (x - 1.0) / 2.0, 1.0 - x * x, x * (x + 1.0) / 2.0], axis=1)
+    local = np.where(np.isfinite(slope).all(axis=1), np.sum(weights * finite, axis=1), np.inf)
     return value[:, 1], local
 
 

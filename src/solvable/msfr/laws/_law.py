@@ -66,7 +66,7 @@ class Law:
         """The longest stretch of x in which the local exponent is within `tolerance` of the law's.
 
         Args:
-            tolerance: relative.
+            tolerance: relative (absolute where the exponent is 0).
 
         Returns:
             (low, high). Where the law is seen nowhere, low = high, the point of closest approach.
@@ -94,7 +94,8 @@ def longest_window(
     x: np.ndarray, local: Callable[[np.ndarray], np.ndarray], exponent: float, tolerance: float
 ) -> tuple[float, float]:
     """Runs of grid points inside the tolerance, their ends refined on a second grid."""
-    miss = np.abs(local(x) - exponent) - tolerance * abs(exponent)
+    slack = tolerance * (abs(exponent) or 1.0)
+    miss = np.abs(local(x) - exponent) - slack
     inside = miss <= 0.0
     if not inside.any():
         best = float(x[np.nanargmin(miss)])
@@ -109,7 +110,7 @@ def longest_window(
         ends = x[outside], x[within]
         for _ in range(2):
             fine = np.geomspace(*ends, 17)
-            good = np.abs(local(fine) - exponent) <= tolerance * abs(exponent)
+            good = np.abs(local(fine) - exponent) <= slack
             k = int(np.argmax(good)) if good.any() else 16
             ends = fine[max(k - 1, 0)], fine[k]
         return float(ends[1])
