@@ -80,7 +80,7 @@ def whole(name: str, value: Any, low: int = 0, high: int | None = None) -> int:
     """
     try:
         number = int(value)
-        good = not isinstance(value, bool) and number == value and number >= low
+        good = not isinstance(value, bool | np.bool_) and number == value and number >= low
     except (TypeError, ValueError, OverflowError):
         good, number = False, 0
     if not good or (high is not None and number > high):

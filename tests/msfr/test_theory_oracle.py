@@ -124,5 +124,8 @@ def test_finite_data_and_size_match_the_exact_binomial_sums():
         times = column(group, "t")
         found = msfr.loss(task, init, times, order="zeroth", size=size, data=data)
         true = np.array([float(point["loss"]) for point in group])
-        # 1e-10: the binomial average's own promise.
-        np.testing.assert_allclose(found, true, rtol=1e-10, err_msg=f"N = {data}, D = {size}")
+        # 1e-10: the binomial average's own promise; 1e-40: it leaves out counts 18 standard
+        # deviations below the mean, which rule where all that is left is below 1e-80.
+        np.testing.assert_allclose(
+            found, true, rtol=1e-10, atol=1e-40, err_msg=f"N = {data}, D = {size}"
+        )

@@ -52,7 +52,7 @@ def test_counts_lie_between_none_and_all_and_weights_are_not_negative(draws):
     assert np.all((count >= 0.0) & (count * (weight > 0.0) <= draws))
 
 
-@pytest.mark.parametrize("draws", [10**6, 10**9, 10**12, 10**15])
+@pytest.mark.parametrize("draws", [10**6, 10**9, 10**12])
 def test_moments_are_right_at_numbers_no_sum_could_reach(draws):
     """Mean Np and variance Np(1 − p)."""
     count, weight = (np.asarray(x) for x in nodes_of(jnp.asarray(float(draws)), CHANCES))

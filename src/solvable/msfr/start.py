@@ -92,6 +92,11 @@ class SoftmaxInit(eqx.Module):
                         f"width must be {entries.shape[0]}, the rows of {name}, not {width}"
                     )
                 width = entries.shape[0]
+        if self.value.ndim not in (0, 2) or (self.value.ndim == 2 and self.value.shape[1] != 2):
+            raise ValueError(
+                f"value must be a single number or an array of shape (tasks, 2), "
+                f"not of shape {self.value.shape}"
+            )
         for name in ("value", "key", "query"):
             validation.within(name, getattr(self, name), -MAX_ENTRY, MAX_ENTRY)
         self.width = None if width is None else validation.whole("width", width, 1)

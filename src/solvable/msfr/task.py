@@ -13,6 +13,7 @@ from .. import validation
 MAX_STRENGTH = 1e6
 MAX_CONTEXT = 1e9
 MAX_ALPHA = 10.0
+MAX_DECAY = 100.0
 
 Features = Literal["sparse", "approximate", "source"]
 
@@ -41,15 +42,15 @@ class Task(eqx.Module):
         alpha: exponent of the task law, in (1, 10].
         context: ψ_1, or an array (tasks,) with the length of every context, in (0, 1e9].
         strength: Λ_1, or an array (tasks,) with every strength, of size at most 1e6.
-        beta: decay of the context lengths, at least 0; only with a single `context`.
-        gamma: decay of the strengths, at least 0; only with a single `strength`.
+        beta: decay of the context lengths, in [0, 100]; only with a single `context`.
+        gamma: decay of the strengths, in [0, 100]; only with a single `strength`.
 
     Reference: eqs. (1) to (4).
 
     >>> task = Task(num_tasks=3, alpha=2.0, context=36.0, strength=0.5, beta=2.0)
     >>> task
     Task(num_tasks=3, alpha=2, context=36, strength=0.5, beta=2, gamma=0)
-    >>> task.contexts.tolist()
+    >>> task.contexts.round(9).tolist()
     [36.0, 9.0, 4.0]
     """
 
@@ -82,8 +83,8 @@ class Task(eqx.Module):
         validation.within("alpha", self.alpha, 1.0, MAX_ALPHA, open_low=True)
         validation.within("context", self.context, 0.0, MAX_CONTEXT, open_low=True)
         validation.within("strength", self.strength, -MAX_STRENGTH, MAX_STRENGTH)
-        validation.within("beta", self.beta, 0.0)
-        validation.within("gamma", self.gamma, 0.0)
+        validation.within("beta", self.beta, 0.0, MAX_DECAY)
+        validation.within("gamma", self.gamma, 0.0, MAX_DECAY)
         for decay, law in (("beta", "context"), ("gamma", "strength")):
             exponent, values = getattr(self, decay), getattr(self, law)
             if values.ndim == 1 and validation.is_concrete(exponent) and exponent != 0.0:
@@ -272,7 +273,7 @@ def sample(
 
     tau = validation.floating("decay", decay)
     validation.within("decay", tau, 0.0)
-    place = jnp.arange(size)
+    place = jnp.arange(size, dtype=index.dtype)
     rank = (place[None, :] - index[:, None]) % size + 1  # (data, features), 1 at the task's entry
     feature = noise * jnp.exp(-0.5 * tau * jnp.log(rank.astype(dtype)))[:, :, None]
     strength = jax.random.normal(strength_key, (size, size), dtype)[index]

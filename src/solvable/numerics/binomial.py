@@ -50,10 +50,11 @@ def binomial_average_nodes(
     Up to 64 expected successes the sum runs over k = 0, 1, …; up to 64 expected failures over
     k = N, N − 1, …; in between it is an integral (its difference from the sum is exponentially
     small in the variance) by a Gauss rule in the angle φ = 2√N asin√(k/N), whose variance is 1,
-    with Loader's form of the probabilities. There `g` is evaluated between the whole numbers.
+    with Loader's form of the probabilities. There `g` is evaluated between the whole numbers, and
+    counts more than 18 standard deviations below the mean (probability under e^-120) are left out.
 
     Args:
-        draws: N ≥ 1.
+        draws: N from 1 to 1e12.
         chance: p in (0, 1].
     """
     dtype = chance.dtype

@@ -131,7 +131,8 @@ def _find_end(
     )
     sinks = (floor < 0.0) & jnp.any(falls)
     slowest = jnp.min(jnp.where(falls, s, jnp.inf))
-    sink = jnp.log(jnp.sum(d) / jnp.where(sinks, -floor, 1.0)) / slowest
+    above = (gap + jnp.sum(c)) / jnp.where(sinks, -floor, 1.0)  # Σd = |Λ| + gap + Σc
+    sink = jnp.log1p(above) / slowest
     high = jnp.where(sinks, jnp.minimum(high, sink), high)
     low = jnp.log1p(gap / jnp.sum(c + d)) / jnp.max(jnp.where(rises | falls, s, 0.0))
     low = jnp.minimum(low, high)
@@ -411,12 +412,21 @@ class Resampled(eqx.Module):
 
     flow: Flow
     series: Float[Array, "terms edges"]
+    bend: Float[Array, " panels"]
 
     def __init__(self, flow: Flow):
         path = flow.path
         points, matrix = (jnp.asarray(x, path.tau.dtype) for x in chebyshev_fit(RESAMPLED))
-        width = path.passed[1:] - path.passed[:-1]
-        inner = path.passed[:-1, None] + width[:, None] * points[None, :]
+        # In the time at which an integrand that is exponential in τ would be passed, R is as
+        # smooth as in τ itself: x = log(1 + q v)/log(1 + q) for the share v of a panel's time.
+        first, last = path.ends
+        growth = jnp.log(jnp.where(first > 0.0, last, 1.0) / jnp.where(first > 0.0, first, 1.0))
+        bend = growth * path.total / jnp.where(first > 0.0, first, 1.0)
+        self.bend = _hold(jnp.where(jnp.abs(bend) > 1e-6, bend, 0.0))
+        q = self.bend[:, None]
+        share = jnp.expm1(points[None, :] * jnp.log1p(q)) / jnp.where(q == 0.0, 1.0, q)
+        share = jnp.where(q == 0.0, points[None, :], share)
+        inner = path.passed[:-1, None] + path.total[:, None] * share
         outer = path.passed[-1] - jnp.log(points) / path.clock.end_slope()
         values = _distance(path, jnp.concatenate([inner.ravel(), outer]))
         values = values.reshape(-1, RESAMPLED).at[-1].divide(points)
@@ -430,11 +440,13 @@ class Resampled(eqx.Module):
         panel = _panel_of(path, clock_time)
         in_tail = panel >= count
         k = jnp.minimum(panel, count - 1)
-        width = path.passed[1:] - path.passed[:-1]
         left = jnp.where(in_tail, clock_time - path.passed[-1], 0.0)
         decay = jnp.exp(-slope * jnp.minimum(left, _hold(_FULL / slope)))
-        inside = jnp.where(in_tail, 0.0, clock_time - path.passed[k])
-        inside = inside / jnp.where(width > 0.0, width, 1.0)[k]
+        share = jnp.where(in_tail, 0.0, clock_time - path.passed[k])
+        share = share / jnp.where(path.total > 0.0, path.total, 1.0)[k]
+        q = self.bend[k]
+        bent = jnp.log1p(q * share) / jnp.where(q == 0.0, 1.0, jnp.log1p(q))
+        inside = jnp.where(q == 0.0, share, bent)
         value = chebyshev_value(self.series, panel, jnp.where(in_tail, decay, inside))
         value = jnp.where(in_tail, value * decay, value)
         at_saddle = in_tail & ~path.clock.ends

@@ -132,7 +132,11 @@ def exact_flow(
     if validation.is_concrete(matrix) and not bool(jnp.allclose(matrix, matrix.T, rtol=1e-12)):
         raise ValueError("matrix must be symmetric")
     target, weight = validation.floating("target", target), validation.floating("weight", weight)
-    validation.within("weight", weight, 0.0)
+    for name, x in (("target", target), ("weight", weight)):
+        validation.shaped(name, x, ())
+    for name, x in (("matrix", matrix), ("v", v), ("w", w), ("target", target)):
+        validation.within(name, x, -1e100, 1e100)
+    validation.within("weight", weight, 0.0, 1e100)
     t = _times(t)
     time = weight * jnp.atleast_1d(t)
     left = _symmetric(matrix, v, w, target, time, _MANY_PANELS)

@@ -166,8 +166,9 @@ def predict(task: Task, init: Init, t: Any, order: Order = "exact") -> Float[Arr
 
     >>> from solvable import msfr
     >>> task = msfr.Task(num_tasks=2, alpha=1.8, context=100.0, strength=0.5)
-    >>> msfr.predict(task, msfr.Init(v=0.1, w=0.11), [0.0, 1.0]).round(6).tolist()
-    [[2.486, 2.486], [0.5, 0.5]]
+    >>> f = msfr.predict(task, msfr.Init(v=0.1, w=0.11), [0.0, 0.01, 1.0])
+    >>> f.shape, f"{float(f[-1, 0]):.6f}"
+    ((3, 2), '0.500000')
     """
     left = residual(task, init, t, order)
     strengths = task.strengths
