@@ -63,14 +63,20 @@ class _Clock(eqx.Module):
         log_d: Modes,
         s: Modes,
         floor: Scalar,
+        gap: Scalar,
         end: Scalar,
-        ulp: Scalar,
         ends: Bool[Array, ""],
     ):
         self.log_c, self.log_d, self.s = log_c, log_d, s
         self.floor, self.end, self.ends = floor, end, ends
-        self.top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf)) * (1.0 + s * ulp)
-        self.bottom = self.falling(end) * (1.0 - s * ulp)
+        top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf))
+        # One rounding for all uses: the compiler must not form these twice in different ways.
+        top, bottom = jax.lax.optimization_barrier((top, self.falling(end)))
+        # What τ* misses below its last digit, magnified by e^{sτ*}, is put back to first order.
+        left, slope = _left(log_c, log_d, s * end, s, top, bottom, gap, floor)[:2]
+        ulp = left / jnp.where(slope > 0.0, slope, 1.0)
+        shift = _hold(jnp.where(ends, jnp.clip(s * ulp, -1e-9, 1e-9), 0.0))
+        self.top, self.bottom = top * (1.0 + shift), bottom * (1.0 - shift)
 
     def falling(self, tau: Scalar) -> Modes:
         """``d e^{−sτ}``."""
@@ -99,30 +105,44 @@ class _Clock(eqx.Module):
         return slowest, self.s <= slowest * (1.0 + 1e-12)
 
 
-def _find_end(
-    log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar
-) -> tuple[Scalar, Scalar]:
-    """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket.
+def _left(
+    log_c: Modes,
+    log_d: Modes,
+    y: Modes,
+    s: Modes,
+    grow: Modes,
+    fall: Modes,
+    gap: Scalar,
+    floor: Scalar,
+) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    """R = Λ − f, f', and the rising and falling sides of R, from the terms at y = sτ.
 
-    Returns τ* and what it misses below its last digit, which e^{sτ*} magnifies.
+    R is taken from the gap when f(0) is close to Λ, from the terms themselves when Λ is small.
     """
+    c, d = jnp.exp(log_c), jnp.exp(log_d)
+    small = y < 1.0
+    near = jnp.where(small, y, 0.0)
+    rise = jnp.where(small, c * jnp.expm1(near), grow - c)
+    drop = jnp.where(small, -d * jnp.expm1(-near), d - fall)
+    up = jnp.sum(grow) + jnp.maximum(-floor, 0.0)
+    down = jnp.sum(fall) + jnp.maximum(floor, 0.0)
+    left = jnp.where(up + down < gap, down - up, gap - jnp.sum(rise + drop))
+    return left, jnp.sum(s * (grow + fall)), up, down
+
+
+def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar) -> Scalar:
+    """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket."""
     c, d = jnp.exp(log_c), jnp.exp(log_d)
     falls, rises = log_d > -jnp.inf, log_c > -jnp.inf
 
     def balance(tau: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """R = Λ − f, its slope f', and the step of Newton's method, at τ."""
         y = s * tau
-        grow, fall = jnp.exp(log_c + y), d * jnp.exp(-y)
-        up = jnp.sum(grow) + jnp.maximum(-floor, 0.0)
-        down = jnp.sum(fall) + jnp.maximum(floor, 0.0)
-        # From the gap when f(0) is close to Λ; from the terms themselves when Λ is small.
-        small = y < 1.0
-        rise = jnp.where(small, c * jnp.expm1(jnp.where(small, y, 0.0)), grow - c)
-        left = jnp.where(up + down < gap, down - up, gap - jnp.sum(rise - d * jnp.expm1(-y)))
-        slope_up, slope_down = jnp.sum(s * grow), jnp.sum(s * fall)
+        grow, fall = jnp.exp(log_c + y), jnp.exp(log_d - y)
+        left, slope, up, down = _left(log_c, log_d, y, s, grow, fall, gap, floor)
         log_ratio = jnp.log1p(jnp.maximum(left / up, -1.0 + 1e-16))
-        rate = slope_up / up + jnp.where(down > 0.0, slope_down / down, 0.0)
-        return left, slope_up + slope_down, log_ratio / rate
+        rate = jnp.sum(s * grow) / up + jnp.where(down > 0.0, jnp.sum(s * fall) / down, 0.0)
+        return left, slope, log_ratio / rate
 
     # f ≥ any one rising term less f(0), and below zero f decays at least like the slowest mode.
     high = jnp.min(
@@ -148,10 +168,7 @@ def _find_end(
     tau = jax.lax.fori_loop(0, 60, shrink, (low, high, high))[2]
     tau = _hold(jnp.where(jnp.isfinite(tau) & (tau > 0.0), tau, 1.0))
     left, slope, _ = balance(tau)
-    end = tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
-    left, slope, _ = _hold(balance(_hold(end)))
-    ulp = left / jnp.where(slope > 0.0, slope, 1.0)
-    return end, _hold(jnp.clip(ulp, -1e-9 / jnp.max(s), 1e-9 / jnp.max(s)))
+    return tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
 
 
 def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
@@ -376,15 +393,15 @@ class Flow(eqx.Module):
         floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target) / unit)
         s = 2.0 * jnp.abs(mu)
         ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
-        pole, ulp = _find_end(  # with harmless numbers where there is none
+        pole = _find_end(  # with harmless numbers where there is none
             jnp.where(ends, log_c, 0.0),
             jnp.where(ends, log_d, 0.0),
             jnp.where(ends, s, 1.0),
             gap,
             floor,
         )
-        end, ulp = jnp.where(ends, pole, 1.0), jnp.where(ends, ulp, 0.0)
-        self.path = _Path(_Clock(log_c, log_d, s, floor, end, ulp, ends), panels)
+        end = jnp.where(ends, pole, 1.0)
+        self.path = _Path(_Clock(log_c, log_d, s, floor, gap, end, ends), panels)
         self.gap, self.unit = gap, unit
         self.sign = jnp.where(arrived, 0.0, jnp.where(down, 1.0, -1.0))
 
@@ -471,9 +488,11 @@ def modes(start: Start) -> tuple[Array, Array, Array]:
     root1, root2 = jnp.sqrt(mu1), lam * jnp.sqrt(psi / mu1)
 
     def project(sign: float) -> Array:
-        x = start.v + sign * start.w
-        first = start.along(sign) - lam * x[:, 1] / mu1
-        second = lam * x[:, 0] / mu1 - start.across(sign)
+        x1, x2 = (start.v + sign * start.w).T
+        # The slope is Λ − Λ/μ₁ for long contexts and small for short ones: neither may cancel.
+        short = m < 1.0
+        first = jnp.where(short, x1 + slope * x2, start.along(sign) - lam * x2 / mu1)
+        second = jnp.where(short, x2 - slope * x1, lam * x1 / mu1 - start.across(sign))
         return jnp.stack([root1 * first / norm, root2 * second / norm], axis=1)
 
     return jnp.stack([mu1, psi * lam**2 / mu1], axis=1), project(1.0), project(-1.0)
