@@ -1,6 +1,5 @@
 import csv
 import json
-import signal
 
 import numpy as np
 import optax
@@ -105,7 +104,7 @@ def test_divergence_is_null_in_json_and_told_on_standard_error(solvable):
 def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch, tmp_path):
     def stop(waiting, step, steps):
         if step < steps:
-            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(Waiting, "__call__", stop)
     path = tmp_path / "run.csv"
@@ -124,7 +123,7 @@ def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypa
 
 def test_ctrl_c_before_there_is_anything_writes_nothing(solvable, monkeypatch, tmp_path):
     def stop(*args, **options):
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(msfr, "train", stop)
     done = solvable("train", "msfr", "--csv", tmp_path / "run.csv", "--json")
