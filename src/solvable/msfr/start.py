@@ -44,7 +44,7 @@ class Init(eqx.Module):
         return self.v.ndim == 0 and self.w.ndim == 0
 
     def columns(self, task: Task) -> tuple[Float[Array, "tasks 2"], Float[Array, "tasks 2"]]:
-        """V and w of every task of `task`."""
+        """The v and w of every task of `task`."""
         return _columns("v", self.v, task), _columns("w", self.w, task)
 
 

@@ -264,7 +264,7 @@ class _Path(eqx.Module):
 
 
 def _distance(path: _Path, times: Times) -> Times:
-    """R(t) = Λ − f(t) > 0. The last Newton step of each inversion carries the derivative."""
+    """The distance R(t) = Λ − f(t) > 0. The last Newton step of each inversion carries the derivative."""
     clock, count = path.clock, path.step.shape[0]
     panel = _panel_of(path, times)
     in_tail = panel >= count
@@ -295,7 +295,7 @@ def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
 def _invert(
     terms: Float[Array, "terms times"], total: Times, ends: Float[Array, "2 times"], aim: Times
 ) -> Times:
-    """X in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
+    """The x in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
 
     The first guess takes the integrand for an exponential between its end values.
     """
@@ -505,7 +505,7 @@ def flows(start: Start) -> Flow:
 
 
 def exact(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
-    """F − Λ for every task at its own data-weighted times p t."""
+    """The residual f − Λ for every task at its own data-weighted times p t."""
     return jax.vmap(Flow.residual)(flows(start), time)
 
 

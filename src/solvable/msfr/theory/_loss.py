@@ -49,7 +49,7 @@ def initial_residual(start: Start, order: Order) -> Float[Array, " tasks"]:
 
 
 def kernel_of(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
-    """F − Λ at data-weighted times p t; tasks that share everything read one and the same flow."""
+    """The residual f − Λ at data-weighted times p t; tasks that share everything read one and the same flow."""
     if not (shared and order == "exact"):
         return _KERNEL[order]
     flow = exact_shared(start)
@@ -104,7 +104,7 @@ def joint_loss(
 
 
 def _times(t: Any) -> Array:
-    """T as a floating array of at most one axis, in [0, ∞]."""
+    """Times as a floating array of at most one axis, in [0, ∞]."""
     t = validation.floating("t", t)
     if t.ndim > 1:
         raise ValueError(f"t must be a single time or one axis of times, not of shape {t.shape}")

@@ -28,7 +28,7 @@ class Start(eqx.Module):
         return 1.0 + self.strength**2
 
     def along(self, sign: float) -> Column:
-        """Q of ``v + sign·w``."""
+        """The part q of ``v + sign·w``."""
         (v1, v2), (w1, w2) = self.v.T, self.w.T
         return combine(v1, sign * w1, self.strength, v2, sign * w2)
 
@@ -49,12 +49,12 @@ class Start(eqx.Module):
 
     @property
     def along_v(self) -> Column:
-        """Q of v."""
+        """The part q of v."""
         zero = jnp.zeros_like(self.strength)
         return combine(self.v[:, 0], zero, self.strength, self.v[:, 1], zero)
 
     @property
     def along_w(self) -> Column:
-        """Q of w."""
+        """The part q of w."""
         zero = jnp.zeros_like(self.strength)
         return combine(self.w[:, 0], zero, self.strength, self.w[:, 1], zero)
