@@ -264,7 +264,7 @@ class _Path(eqx.Module):
 
 
 def _distance(path: _Path, times: Times) -> Times:
-    """The distance R(t) = Λ − f(t) > 0. The last Newton step of each inversion carries the derivative."""
+    """The distance R = Λ − f(t) > 0; the last Newton step of each inversion carries the slope."""
     clock, count = path.clock, path.step.shape[0]
     panel = _panel_of(path, times)
     in_tail = panel >= count
@@ -295,7 +295,7 @@ def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
 def _invert(
     terms: Float[Array, "terms times"], total: Times, ends: Float[Array, "2 times"], aim: Times
 ) -> Times:
-    """The x in [0, 1] where the antiderivative of each panel reaches `aim`, but for one Newton step.
+    """The x in [0, 1] where each panel's antiderivative reaches `aim`, but for one Newton step.
 
     The first guess takes the integrand for an exponential between its end values.
     """

@@ -49,7 +49,7 @@ def initial_residual(start: Start, order: Order) -> Float[Array, " tasks"]:
 
 
 def kernel_of(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
-    """The residual f − Λ at data-weighted times p t; tasks that share everything read one and the same flow."""
+    """The residual f − Λ at times p t; tasks that share everything read one and the same flow."""
     if not (shared and order == "exact"):
         return _KERNEL[order]
     flow = exact_shared(start)
