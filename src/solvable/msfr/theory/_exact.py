@@ -409,10 +409,6 @@ class Flow(eqx.Module):
         """``f(t) − Λ`` at data-weighted times p t ≥ 0, to relative accuracy."""
         return self._signed(_distance(self.path, self._scaled(times)), times)
 
-    def resampled(self) -> "Resampled":
-        """The same, prepared for very many times."""
-        return Resampled(self)
-
     def _scaled(self, times: Times) -> Times:
         return jnp.minimum(times, _hold(1e290 / self.unit)) * self.unit
 
