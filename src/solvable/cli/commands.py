@@ -11,11 +11,13 @@ from .cite import Cite
 from .completion import Completion
 from .listing import List
 from .rejection import one_sentence
+from .reproduce import Reproduce
 from .solve import Solve
 from .train import Train
 
 COMMANDS: Mapping[str, type[Command]] = {
     "list": List,
+    "reproduce": Reproduce,
     "solve": Solve,
     "train": Train,
     "cite": Cite,

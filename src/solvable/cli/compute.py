@@ -18,12 +18,16 @@ class ComputeOptions:
     compile_cache: Flag = True
     """neither reuse nor keep compiled code ($SOLVABLE_CACHE, else ~/.cache/solvable)"""
 
-    def prepare(self) -> None:
-        """Configure JAX; must come before anything is compiled."""
+    def quieten(self) -> None:
+        """Keep XLA from talking; must come before JAX is imported, here or in a child process."""
         if self.compile_cache:
             # On x86, XLA takes two tuning hints of its own for instructions that the processor
             # lacks, and says so at length for whatever it reloads (jax-ml/jax#38445).
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+    def prepare(self) -> None:
+        """Configure JAX; must come before anything is compiled."""
+        self.quieten()
         import jax
 
         jax.config.update("jax_enable_x64", True)

@@ -2,7 +2,12 @@
 
 import sys
 import threading
+from collections import Counter
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..reproduce import Outcome
 
 PATIENCE = 0.5  # seconds of silence before the bar appears
 
@@ -56,3 +61,71 @@ class Waiting:
         if self._progress is not None:
             self._timer.join()
             self._progress.stop()
+
+
+class Figures:
+    """What each figure is at: a line a running figure on a terminal, else a line a finished one."""
+
+    def __init__(self, ids: list[str]):
+        self._count, self._finished = len(ids), 0
+        self._bars: dict[str, Any] = {}
+        self._progress = None
+
+    def __call__(self, outcome: "Outcome", words: str) -> None:
+        """Show an outcome's change."""
+        if outcome.state in ("kept", "done", "failed"):
+            self._finished += 1
+            self._tell(outcome)
+        if self._progress is None:
+            return
+        if outcome.state == "running" and outcome.figure not in self._bars:
+            self._bars[outcome.figure] = self._progress.add_task(outcome.figure, words=words)
+        elif outcome.state == "running":
+            self._progress.update(self._bars[outcome.figure], words=words)
+        elif outcome.figure in self._bars:
+            self._progress.remove_task(self._bars.pop(outcome.figure))
+
+    def _tell(self, outcome: "Outcome") -> None:
+        counts = Counter(claim.verdict for claim in outcome.claims)
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        match outcome.state:
+            case "kept":
+                words = f"kept: {verdicts}"
+            case "done":
+                words = f"{outcome.seconds:.1f} s: {verdicts}"
+            case _:
+                words = f"not computed: {outcome.error}"
+        line = f"[{self._finished}/{self._count}] {outcome.figure}  {words}"
+        if self._progress is None:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self._progress.console.print(line, highlight=False, markup=False)
+
+    def __enter__(self) -> "Figures":
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            self._progress = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[words]}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+        return self
+
+    def close(self) -> None:
+        """Take the lines off the terminal."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,125 @@
+"""``solvable reproduce``: a paper's figures, its claims judged, and a page to look at."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from . import INTERRUPTED
+from .arguments import Flag, Maybe
+from .compute import ComputeOptions
+from .progress import Figures
+from .screen import note, print_json, print_rich
+
+if TYPE_CHECKING:
+    from ..reproduce import Claim, Outcome, Size
+
+CLAIM_FAILS = 1
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Compute figures, judge their claims, and write a page (index.html) to look at.
+
+    What is there already for the same settings and version is kept; an interrupted run goes on
+    where it was.
+    """
+
+    targets: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="[TARGET ...]", help_behavior_hint=""),
+    ] = ()
+    """all, LAB or LAB/FIGURE (msfr, msfr/fig3; solvable list names them); all unless given"""
+    compute: ComputeOptions = ComputeOptions()
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("out")
+    """the folder for LAB/FIGURE/{figure.svg, figure.png, data.zarr, claims.json} and index.html"""
+    quick: Flag = False
+    """a smaller size, with the same claims"""
+    full: Flag = False
+    """the size at which the laws are clean; takes long"""
+    jobs: Maybe[int] = None
+    """figures worked on at once; as many as there are processors unless given"""
+    fresh: Flag = False
+    """compute again what is there"""
+    json: Flag = False
+    """print one JSON document instead of the table of claims"""
+
+    def run(self) -> int:
+        """Reproduce, and print the claims."""
+        if self.quick and self.full:
+            raise ValueError("quick and full cannot both be given")
+        size: Size = "quick" if self.quick else "full" if self.full else "default"
+        self.compute.quieten()
+        from .. import reproduce
+
+        chosen = reproduce.figures(self.targets or ("all",))
+        with Figures([figure.id for figure in chosen]) as watch:
+            try:
+                outcomes = reproduce.run(
+                    [figure.id for figure in chosen],
+                    out=self.out,
+                    size=size,
+                    jobs=self.jobs,
+                    fresh=self.fresh,
+                    prepare=self.compute.prepare,
+                    watch=watch,
+                )
+            except KeyboardInterrupt:
+                watch.close()
+                note(f"interrupted; the same command goes on with what is in {self.out}")
+                return INTERRUPTED
+        page = self.out / "index.html"
+        if self.json:
+            facts = [{**asdict(outcome), "good": outcome.good} for outcome in outcomes]
+            print_json({"size": size, "report": str(page), "figures": facts})
+        else:
+            print_rich(*_table(outcomes), _summary(outcomes), f"the page: {page}")
+        return 0 if all(outcome.good for outcome in outcomes) else CLAIM_FAILS
+
+
+_STYLES = {"holds": "green", "holds corrected": "yellow", "fails": "bold red"}
+
+
+def _table(outcomes: "list[Outcome]") -> list[Any]:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    table.add_column("claim", no_wrap=True)
+    table.add_column("statement", ratio=1)
+    for heading in ("expected", "measured"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for outcome in outcomes:
+        for claim in outcome.claims:
+            verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
+            table.add_row(
+                claim.id, claim.statement, _expected(claim), f"{claim.measured:.4g}", verdict
+            )
+        if outcome.error:
+            table.add_row(outcome.figure, f"not computed: {outcome.error}", "", "", Text("–"))
+    return [table] if table.row_count else []
+
+
+def _expected(claim: "Claim") -> str:
+    match claim.tolerance:
+        case "at least":
+            return f"≥ {claim.expected:.4g}"
+        case "at most":
+            return f"≤ {claim.expected:.4g}"
+        case slack:
+            return f"{claim.expected:.4g} ± {slack:.2g}"
+
+
+def _summary(outcomes: "list[Outcome]") -> str:
+    counts = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
+    words = [f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict]]
+    kept = sum(outcome.state == "kept" for outcome in outcomes)
+    figures = f"{len(outcomes)} figure{'' if len(outcomes) == 1 else 's'}"
+    if kept:
+        figures += f" ({kept} kept from an earlier run; --fresh computes again)"
+    return f"{figures}; claims: {', '.join(words) or 'none'}"
