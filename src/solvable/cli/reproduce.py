@@ -1,7 +1,7 @@
 """``solvable reproduce``: a paper's figures, its claims judged, and a page to look at."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +14,10 @@ from .progress import Figures
 from .screen import note, print_json, print_rich
 
 if TYPE_CHECKING:
-    from ..reproduce import Claim, Outcome, Size
+    from ..reproduce import Outcome, Size
 
 CLAIM_FAILS = 1
+ROOMY = 120  # columns of a terminal from which the statements fit beside their numbers
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Reproduce:
         tyro.conf.arg(metavar="[TARGET ...]", help_behavior_hint=""),
     ] = ()
     """all, LAB or LAB/FIGURE (msfr, msfr/fig3; solvable list names them); all unless given"""
-    compute: ComputeOptions = ComputeOptions()
+    compute: ComputeOptions = field(default_factory=ComputeOptions)
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("out")
     """the folder for LAB/FIGURE/{figure.svg, figure.png, data.zarr, claims.json} and index.html"""
     quick: Flag = False
@@ -85,34 +86,31 @@ _STYLES = {"holds": "green", "holds corrected": "yellow", "fails": "bold red"}
 
 def _table(outcomes: "list[Outcome]") -> list[Any]:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from ..reproduce import numerals
+
+    roomy = Console().width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("statement", ratio=1)
+    table.add_column("claim", overflow="fold")
+    if roomy:
+        table.add_column("statement", ratio=1)
     for heading in ("expected", "measured"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for outcome in outcomes:
         for claim in outcome.claims:
-            verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
+            words = [claim.statement] if roomy else []
+            numbers = numerals.expected(claim), numerals.number(claim.measured)
             table.add_row(
-                claim.id, claim.statement, _expected(claim), f"{claim.measured:.4g}", verdict
+                claim.id, *words, *numbers, Text(claim.verdict, style=_STYLES[claim.verdict])
             )
         if outcome.error:
-            table.add_row(outcome.figure, f"not computed: {outcome.error}", "", "", Text("–"))
+            words = [outcome.error] if roomy else []
+            table.add_row(outcome.figure, *words, "", "", Text("not computed", style="bold red"))
     return [table] if table.row_count else []
-
-
-def _expected(claim: "Claim") -> str:
-    match claim.tolerance:
-        case "at least":
-            return f"≥ {claim.expected:.4g}"
-        case "at most":
-            return f"≤ {claim.expected:.4g}"
-        case slack:
-            return f"{claim.expected:.4g} ± {slack:.2g}"
 
 
 def _summary(outcomes: "list[Outcome]") -> str:

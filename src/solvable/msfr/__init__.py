@@ -12,6 +12,7 @@ from .laws import time_law as time_law
 from .model import LinearAttention as LinearAttention
 from .model import SoftmaxAttention as SoftmaxAttention
 from .model import train_brute as train_brute
+from .model import train_tokens as train_tokens
 from .reduced import flow as flow
 from .reduced import train as train
 from .run import Run as Run

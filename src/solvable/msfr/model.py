@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from .. import training
+from .. import training, validation
 from . import task as tasks
 from .reduced import draw_batch, sign_weights
 from .run import Request, Run
@@ -73,7 +73,8 @@ class SoftmaxAttention(eqx.Module):
         self, phi: Float[Array, "features columns"], present: Float[Array, " columns"]
     ) -> Float[Array, " tasks"]:
         """The prediction for the query in the last column, one entry a task."""
-        logits = (self.key @ phi).T @ (self.query @ phi[:, -1])
+        # From the query on, so that no matrix is multiplied with all of Φ.
+        logits = phi.T @ (self.key.T @ (self.query @ phi[:, -1]))
         attention = jax.nn.softmax(jnp.where(present > 0.0, logits, -jnp.inf))
         return self.value @ (phi @ attention)
 
@@ -85,6 +86,31 @@ def predict_tokens(model: Attention, tokens: Tokens) -> Float[Array, " data"]:
     """``[f(Φ)]_s`` for every datum, s its task."""
     outputs = jax.vmap(model)(tokens.phi, tokens.present)
     return jnp.take_along_axis(outputs, tokens.task[:, None], axis=1)[:, 0]
+
+
+def half_squares(model: Attention, tokens: Tokens) -> Float[Array, " data"]:
+    """``½ (f − ŷ)²`` of every datum."""
+    return 0.5 * (predict_tokens(model, tokens) - tokens.label) ** 2
+
+
+class DataProblem(eqx.Module):
+    """Training on a fixed data set; the loss of tasks that are not learned is a constant."""
+
+    data: Tokens
+    weight: Float[Array, " data"]  # 1/N, or 0 where the task is not learned
+    rest: Float[Array, ""]  # what those tasks add to the loss
+
+    def _loss(self, model: Attention) -> Float[Array, ""]:
+        """``½ mean (f − ŷ)²`` (6)."""
+        return jnp.sum(self.weight * half_squares(model, self.data)) + self.rest
+
+    def gradient(self, params: Attention, step: Int[Array, ""]) -> Attention:
+        """By automatic differentiation through the attention block."""
+        return jax.grad(self._loss)(params)
+
+    def observe(self, params: Attention) -> dict[str, Array]:
+        """The loss on the whole data set."""
+        return {"loss": self._loss(params)}
 
 
 class TokenProblem(eqx.Module):
@@ -222,3 +248,78 @@ def train_brute(
         progress=progress,
         resume=resume,
     )
+
+
+def train_tokens(
+    model: Attention,
+    tokens: Tokens,
+    *,
+    lr: Any = None,
+    steps: int,
+    optimizer: optax.GradientTransformation | None = None,
+    learned: Any = None,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+) -> training.Run:
+    """Train any attention block on any data set of tokens, by automatic differentiation.
+
+    `train_brute` trains from a law and an `Init`; this takes features of every kind and any start.
+
+    Args:
+        model: where training starts.
+        tokens: the data set, as from `sample`.
+        lr: learning rate of gradient descent; or
+        optimizer: any optax optimiser.
+        steps: how many steps.
+        learned: for every task whether it is learned; the others keep the predictions of the start.
+            None for all.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+
+    Returns:
+        A `training.Run` whose `loss` is the data set's, ``½ mean (f − ŷ)²`` (6), and whose `state`
+        begins with the trained model.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> task = Task(num_tasks=3, alpha=1.8, context=4, strength=0.5)
+    >>> tokens = tasks.sample(task, 20, features="approximate")
+    >>> model = LinearAttention.start(task, Init(v=0.1, w=0.11))
+    >>> train_tokens(model, tokens, lr=0.01, steps=10).loss.shape
+    (11,)
+    """
+    if not isinstance(model, LinearAttention | SoftmaxAttention):
+        raise ValueError(f"model must be an attention block, not {type(model).__name__}")
+    if not isinstance(tokens, Tokens):
+        raise ValueError(f"tokens must be msfr.Tokens, not {type(tokens).__name__}")
+    num_tasks = model.value.shape[0]
+    if tokens.phi.shape[1] != num_tasks + 1:
+        raise ValueError(
+            f"tokens must have {num_tasks + 1} rows, as the model has {num_tasks} tasks, "
+            f"not {tokens.phi.shape[1]}"
+        )
+    chosen = jnp.ones(num_tasks, bool) if learned is None else jnp.asarray(learned, bool)
+    validation.shaped("learned", chosen, (num_tasks,))
+    kept = chosen[tokens.task]
+    first = half_squares(model, tokens)
+    problem = DataProblem(
+        tokens,
+        weight=jnp.where(kept, 1.0 / kept.shape[0], 0.0).astype(first.dtype),
+        rest=jnp.mean(jnp.where(kept, 0.0, first)),
+    )
+    transformation, memory, pace = training.choose_optimizer(model, lr, optimizer)
+    history = training.descend(
+        problem,
+        model,
+        optimizer=transformation,
+        memory=memory,
+        points=training.log_steps(steps, log_every),
+        progress=progress,
+    )
+    run = training.Run(
+        step=history.step, time=pace * history.step, state=history.state, **history.observed
+    )
+    if not history.finished:
+        raise training.Interrupted(run)
+    return run

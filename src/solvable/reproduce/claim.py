@@ -87,20 +87,17 @@ class Statement:
         'holds'
         """
         expected, measured = float(expected), float(measured)
-        if not isinstance(tolerance, str):
-            tolerance = float(tolerance)
-        good = agrees(expected, measured, tolerance)
+        slack: Tolerance = tolerance if tolerance in ("at least", "at most") else float(tolerance)
+        good = agrees(expected, measured, slack)
         if as_printed is not None:
             value = float(as_printed)
             # One side of the comparison is what the paper prints, whichever the claim varies.
-            good = good and not (
-                agrees(expected, value, tolerance) or agrees(value, measured, tolerance)
-            )
+            good = good and not (agrees(expected, value, slack) or agrees(value, measured, slack))
             note = f"As printed: {value:.4g}. {note}".rstrip()
         if self.printed:
             note = f"The paper prints {self.printed}. {note}".rstrip()
         verdict: Verdict = ("holds corrected" if self.printed else "holds") if good else "fails"
-        return Claim(self.id, self.text, self.source, expected, measured, tolerance, verdict, note)
+        return Claim(self.id, self.text, self.source, expected, measured, slack, verdict, note)
 
 
 def finite(value: float) -> float | None:

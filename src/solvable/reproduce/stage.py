@@ -27,7 +27,7 @@ _PART: contextvars.ContextVar[str] = contextvars.ContextVar("part", default="")
 
 @contextmanager
 def workbench(folder: Path, tell: Tell) -> Iterator[None]:
-    """Within it, stages are told to `tell` and kept in `folder`, from where they are taken again."""
+    """Within it, stages are told to `tell` and kept in `folder`, to be taken up again."""
     folder.mkdir(parents=True, exist_ok=True)
     token = _BENCH.set(_Bench(folder, tell))
     try:

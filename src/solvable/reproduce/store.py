@@ -185,6 +185,7 @@ def write_result(
     done.mkdir()
     attributes = {
         "title": figure.title,
+        "note": figure.note,
         "config": asdict(config),
         "key": config.key,
         "seed": config.seed,

@@ -1,5 +1,40 @@
 """The paper's figures, tables and claims, and figures that it lacks."""
 
-from . import fig2
+from . import (
+    crossover,
+    errata,
+    fig2,
+    fig3,
+    fig4,
+    fig5,
+    fig6,
+    fig7,
+    fig8,
+    fig9,
+    fig10,
+    table1,
+    table2,
+    unseen,
+    window,
+)
 
-FIGURES = (fig2.FIGURE,)
+FIGURES = tuple(
+    module.FIGURE
+    for module in (
+        fig2,
+        fig3,
+        fig4,
+        crossover,
+        window,
+        fig5,
+        fig6,
+        fig7,
+        fig8,
+        fig9,
+        fig10,
+        table1,
+        table2,
+        unseen,
+        errata,
+    )
+)

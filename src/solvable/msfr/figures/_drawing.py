@@ -15,7 +15,7 @@ TOKENS = {"linestyle": "none", "marker": "o", "markersize": 3.2, "markerfacecolo
 
 def panels(columns: int, rows: int = 1) -> tuple[matplotlib.figure.Figure, np.ndarray]:
     """A figure and its axes, lettered (a), (b), … along the rows."""
-    figure = matplotlib.figure.Figure(figsize=(3.3 * columns + 0.3, 2.9 * rows + 0.2))
+    figure = matplotlib.figure.Figure(figsize=(3.6 * columns + 0.3, 2.9 * rows + 0.2))
     axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     if len(axes) > 1:
         for letter, each in zip("abcdefgh", axes, strict=False):

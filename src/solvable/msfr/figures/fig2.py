@@ -1,5 +1,8 @@
 """Fig. 2: L(t) by theory and by training, at a short and a long context."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import matplotlib.figure
 import numpy as np
 import xarray as xr
@@ -11,7 +14,7 @@ from ._judging import START, log_points, worst_ratio
 
 CONTEXTS = (5, 100)
 ORDERS = ("zeroth", "first", "exact")
-SETTINGS = {
+SETTINGS: Mapping[Size, Mapping[str, Any]] = {
     "quick": {"num_tasks": 100, "lr": 1e-3, "steps": 5000, "data": 200, "token_steps": (300, 30)},
     "default": {
         "num_tasks": 100,
@@ -31,11 +34,11 @@ SETTINGS = {
 INIT = (0.1, 0.11)  # (106)
 
 
-def _task(settings: dict, context: int) -> Task:
+def _task(settings: Mapping[str, Any], context: int) -> Task:
     return Task(settings["num_tasks"], alpha=1.8, context=float(context), strength=0.5)
 
 
-def _curves(settings: dict) -> xr.Dataset:
+def _curves(settings: Mapping[str, Any]) -> xr.Dataset:
     """Gradient descent on the population, and the flow to each order."""
     init, points = Init(*INIT), log_points(settings["steps"], 120)
     t = settings["lr"] * points
@@ -54,7 +57,7 @@ def _curves(settings: dict) -> xr.Dataset:
     )
 
 
-def _tokens(settings: dict) -> xr.Dataset:
+def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
     """The same training on real tokens and in the reduction, from one data set."""
     init, found = Init(*INIT), {}
     for context, steps in zip(CONTEXTS, settings["token_steps"], strict=True):
@@ -105,8 +108,9 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
             label=rf"tokens, $\psi = {context}$",
             **TOKENS,
         )
-    loglog(axes[2], "t", "L_{train}", title="on one data set")
-    axes[2].legend()
+    loglog(axes[2], "t", r"L_{\mathrm{train}}", title="on one data set")
+    axes[2].set_ylim(bottom=data[f"tokens_{CONTEXTS[0]}"].values.min() / 4)
+    axes[2].legend(fontsize=7.5, ncols=2, loc="lower center")
     return figure
 
 
@@ -117,7 +121,8 @@ def _say(word: str, text: str, printed: str = "") -> Statement:
 EXACT = {
     c: _say(
         f"exact-{c}",
-        f"Gradient descent at ψ = {c} follows the exact flow from t = 0.03 on (largest relative gap of L).",
+        f"L(t) of gradient descent at ψ = {c} is that of the exact flow for t ≥ 0.03 (largest "
+        "relative gap).",
     )
     for c in CONTEXTS
 }
@@ -127,12 +132,14 @@ ZEROTH = _say(
 )
 SHORT = _say(
     "order-zero-5",
-    "At ψ = 5 order zero is visibly off, and its gap is that of an O(1/ψ) correction: larger than at ψ = 100.",
+    "At ψ = 5 order zero is off by what it neglects, of order 1/ψ: its gap is at least ten times "
+    "that at ψ = 100.",
 )
 BRUTE = {
     c: _say(
         f"tokens-{c}",
-        f"Training on real tokens is the reduced dynamics to round-off, ψ = {c} (largest relative gap of L).",
+        f"Training on real tokens is the reduced dynamics to round-off, ψ = {c} (largest relative "
+        "gap of L).",
     )
     for c in CONTEXTS
 }
@@ -150,8 +157,8 @@ def claims(data: xr.Dataset) -> list[Claim]:
     }
     return [
         *(EXACT[c].judge(0.0, gaps[c, "exact"], 0.01) for c in CONTEXTS),
-        ZEROTH.judge(0.0, gaps[100, "zeroth"], 0.1),
-        SHORT.judge(gaps[100, "zeroth"], gaps[5, "zeroth"], "at least"),
+        ZEROTH.judge(0.0, gaps[100, "zeroth"], 0.02),
+        SHORT.judge(10 * gaps[100, "zeroth"], gaps[5, "zeroth"], "at least"),
         *(
             BRUTE[c].judge(0.0, worst_ratio(data[f"tokens_{c}"], data[f"reduced_{c}"]), 1e-10)
             for c in CONTEXTS
@@ -167,4 +174,9 @@ FIGURE = Figure(
     compute=compute,
     draw=draw,
     claims=claims,
+    note=(
+        "S = 100, init (106), GD with lr 1e-3 and 5000 steps as in the paper, which states neither "
+        "α nor Λ here: α = 1.8, Λ = 0.5. The gap of order zero at ψ = 5 is what the exact solution "
+        "closes. (c): the same training on real tokens and reduced, on one data set."
+    ),
 )

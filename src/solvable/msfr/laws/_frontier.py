@@ -3,17 +3,19 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ... import validation
 from ..start import Init
 from ..task import Task
 from ..theory import Order
-from ..theory._loss import joint_loss, shares_everything
+from ..theory._loss import initial_residual, kernel_of, shares_everything, starts
 from ._exponents import exponents_of
 from ._law import PER_DECADE, Law, check_law
 from ._resources import time_range
@@ -46,6 +48,46 @@ class Frontier:
     amplitude: float | None
 
 
+_PIECE = 512  # tasks added up at once
+_COLUMNS = 9  # sizes tried at once for a budget
+
+Pairs = Float[Array, "budgets columns"]
+
+
+@partial(jax.jit, static_argnames=("order", "shared"))
+def _losses(task: Task, init: Init, t: Pairs, size: Pairs, order: Order, shared: bool) -> Pairs:
+    """L(t, D) at pairs of t and D.
+
+    `joint_loss` visits every task for every pair; here a row costs as many tasks as its largest
+    model learns, and along a frontier nearly all models learn few.
+    """
+    start, weight = starts(task, init), task.weights
+    kernel = kernel_of(start, order, shared)
+    unlearned = 0.5 * weight * initial_residual(start, order) ** 2
+    tail = jnp.append(jnp.cumsum(unlearned[::-1])[::-1], 0.0)
+    room = -task.num_tasks % _PIECE
+    padded = jax.tree.map(
+        lambda x: jnp.pad(x, [(0, room)] + [(0, 0)] * (x.ndim - 1), mode="edge"), (start, weight)
+    )
+    place = jnp.arange(_PIECE)
+
+    def one(row: tuple[Array, Array]) -> Array:
+        t, learned = row[0], row[1].astype(place.dtype) - 1
+
+        def add(k: Array, total: Array) -> Array:
+            start, weight = jax.tree.map(
+                lambda x: jax.lax.dynamic_slice_in_dim(x, k * _PIECE, _PIECE), padded
+            )
+            left = kernel(start, weight[:, None] * t[None, :])
+            inside = (k * _PIECE + place)[:, None] < learned[None, :]
+            return total + jnp.sum(jnp.where(inside, 0.5 * weight[:, None] * left**2, 0.0), axis=0)
+
+        pieces = (jnp.max(learned) + _PIECE - 1) // _PIECE
+        return jax.lax.fori_loop(0, pieces, add, jnp.zeros_like(t)) + tail[learned]
+
+    return jax.lax.map(one, (t, size))
+
+
 def _best_sizes(
     loss: Callable[[Array, Array], Array], compute: np.ndarray, most: int
 ) -> np.ndarray:
@@ -55,28 +97,25 @@ def _best_sizes(
     then each round divides the bracket by 4. Every call has the same shape, so one compilation
     serves.
     """
-    columns = 9
     rows = np.arange(len(compute))
 
-    def at(sizes: np.ndarray) -> np.ndarray:  # (computes, columns)
-        t = compute[:, None] / sizes
-        flat = loss(jnp.asarray(t.ravel()), jnp.asarray(sizes.ravel().astype(float)))
-        return np.asarray(flat).reshape(sizes.shape)
+    def at(sizes: np.ndarray) -> np.ndarray:  # (budgets, columns)
+        return np.asarray(loss(jnp.asarray(compute[:, None] / sizes), jnp.asarray(sizes, float)))
 
-    coarse = np.round(np.geomspace(1, most, 5 * columns)).astype(int).reshape(5, columns)
+    coarse = np.round(np.geomspace(1, most, 5 * _COLUMNS)).astype(int).reshape(5, _COLUMNS)
     values = np.concatenate(
-        [at(np.broadcast_to(part, (len(compute), columns))) for part in coarse], axis=1
+        [at(np.broadcast_to(part, (len(compute), _COLUMNS))) for part in coarse], axis=1
     )
     coarse = coarse.ravel()
     k = np.argmin(values, axis=1)
     low, high = coarse[np.maximum(k - 1, 0)], coarse[np.minimum(k + 1, len(coarse) - 1)]
     while True:
-        share = np.arange(columns) / (columns - 1)
+        share = np.arange(_COLUMNS) / (_COLUMNS - 1)
         sizes = np.round(low[:, None] + (high - low)[:, None] * share).astype(int)
         k = np.argmin(at(sizes), axis=1)
-        if np.all(high - low < columns):
+        if np.all(high - low < _COLUMNS):
             return sizes[rows, k]
-        low, high = sizes[rows, np.maximum(k - 1, 0)], sizes[rows, np.minimum(k + 1, columns - 1)]
+        low, high = sizes[rows, np.maximum(k - 1, 0)], sizes[rows, np.minimum(k + 1, _COLUMNS - 1)]
 
 
 def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Frontier:
@@ -100,7 +139,7 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
     shared = shares_everything(task, init)
 
     def loss(t: Array, size: Array) -> Array:
-        return joint_loss(task, init, t, size, None, order, shared)
+        return _losses(task, init, t, size, order, shared)
 
     size = _best_sizes(loss, budget, task.num_tasks + 1)
     value, slope = _around(loss, budget, size, task.num_tasks + 1)
@@ -133,7 +172,8 @@ def _around(
     shifts = np.exp(np.array([-1e-4, 0.0, 1e-4]))
     t = compute[:, None, None] / near[:, :, None] * shifts
     sizes = np.broadcast_to(near[:, :, None], t.shape)
-    losses = loss(jnp.asarray(t.ravel()), jnp.asarray(sizes.ravel().astype(float)))
+    flat = (len(compute), _COLUMNS)
+    losses = loss(jnp.asarray(t.reshape(flat)), jnp.asarray(sizes.reshape(flat), float))
     below, value, above = np.moveaxis(np.asarray(losses).reshape(t.shape), -1, 0)
     gone = (below <= 0.0) | (above <= 0.0)  # underflowed: it falls faster than any power
     slope = np.log(np.where(gone, 1.0, below) / np.where(gone, 1.0, above)) / 2e-4

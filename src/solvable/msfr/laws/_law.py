@@ -62,6 +62,13 @@ class Law:
         """``−d log L / d log x`` of the finite-size loss."""
         return _entrywise(self._local, x)
 
+    def grid(self, per_decade: int = PER_DECADE) -> np.ndarray:
+        """Points x over the law's whole range, from the first thing learned to the last."""
+        x = self._grid()
+        steps = math.log10(x[-1] / x[0]) * validation.whole("per_decade", per_decade, 1)
+        wanted = np.geomspace(x[0], x[-1], int(steps) + 2)
+        return x[np.unique(np.searchsorted(x, wanted * (1.0 - 1e-12)).clip(0, len(x) - 1))]
+
     def window(self, tolerance: float = 0.05) -> tuple[float, float]:
         """The longest stretch of x in which the local exponent is within `tolerance` of the law's.
 

@@ -1,0 +1,129 @@
+"""The second time law: what Table 2 becomes once the tasks being learned have Λ_s ≪ 1."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.figure
+import xarray as xr
+
+from ...reproduce import Claim, Figure, Size, Statement, stage
+from .. import Init, Task, exponents, time_law
+from ._drawing import colour, panels
+from ._judging import judge_law, seen
+
+ALPHA, CONTEXT = 1.8, 100.0
+GAMMAS = (0.3, 0.5)
+STRENGTHS = (1.0, 1000.0)
+INIT = (1e-5, 1e-5)  # (107)
+SETTINGS: Mapping[Size, Mapping[str, Any]] = {
+    "quick": {"num_tasks": 30_000, "per_decade": 5},
+    "default": {"num_tasks": 10**5, "per_decade": 8},
+    "full": {"num_tasks": 10**6, "per_decade": 12},
+}
+
+
+def _local(settings: Mapping[str, Any], gamma: float, strength: float) -> xr.Dataset:
+    task = Task(settings["num_tasks"], ALPHA, CONTEXT, strength, gamma=gamma)
+    law = time_law(task, Init(*INIT))
+    t = law.grid(settings["per_decade"])
+    name = f"{gamma}-{strength:g}"
+    return xr.Dataset(
+        {f"local:{name}": (f"time:{name}", law.local_exponent(t))}, coords={f"time:{name}": t}
+    )
+
+
+def compute(size: Size) -> xr.Dataset:
+    """Local exponents in time, for weak and for strong tasks."""
+    settings = SETTINGS[size]
+    return xr.merge(
+        stage(f"{gamma}-{strength:g}", lambda g=gamma, s=strength: _local(settings, g, s))
+        for gamma in GAMMAS
+        for strength in STRENGTHS
+    )
+
+
+def _exponents(gamma: float) -> tuple[float, float]:
+    """Of the time law for weak and for strong tasks."""
+    weak, strong = exponents(ALPHA, 0.0, gamma, "weak"), exponents(ALPHA, 0.0, gamma, "strong")
+    return weak.time, strong.time
+
+
+def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
+    """One panel a γ: the local exponent against time, and both laws."""
+    figure, axes = panels(2)
+    for each, gamma in zip(axes, GAMMAS, strict=True):
+        for k, strength in enumerate(STRENGTHS):
+            t, local = (data[f"{what}:{gamma}-{strength:g}"] for what in ("time", "local"))
+            each.plot(t, local, color=colour(k), label=rf"$\Lambda_1 = {strength:g}$")
+        weak, strong = _exponents(gamma)
+        for k, (value, words) in enumerate(
+            (
+                (weak, r"$\Lambda_s \ll 1$: $(\alpha+2\gamma-1)/(\alpha+\beta+\gamma)$"),
+                (strong, r"Table 2: $(\alpha+2\gamma-1)/(\alpha+\beta+3\gamma)$"),
+            )
+        ):
+            each.axhline(value, color=colour(k), linestyle=":", linewidth=1.2, label=words)
+        each.set_xscale("log")
+        each.set_ylim(0.0, 1.4)
+        each.set_xlabel("$t$")
+        each.set_ylabel(r"$-\,d \log L / d \log t$")
+        each.set_title(rf"$\gamma = {gamma}$", fontsize=9.0)
+        each.legend(fontsize=7.0, loc="upper left")
+    return figure
+
+
+SECOND = {
+    g: Statement(
+        f"msfr/crossover/weak-{g}",
+        f"Once Λ_s ≪ 1, L ∝ t^-(α+2γ−1)/(α+β+γ), γ = {g}.",
+        "Table 2, Fig. 4c",
+        "(α+2γ−1)/(α+β+3γ) for every strength",
+    )
+    for g in GAMMAS
+}
+NOWHERE = {
+    g: Statement(
+        f"msfr/crossover/printed-{g}",
+        f"With Λ_1 = 1 the exponent of Table 2 is seen over less than half a decade, γ = {g} "
+        "(decades within 2 %).",
+        "Table 2",
+    )
+    for g in GAMMAS
+}
+FIRST = {
+    g: Statement(
+        f"msfr/crossover/strong-{g}",
+        f"While Λ_s ≫ 1 (Λ_1 = 1000), L ∝ t^-(α+2γ−1)/(α+β+3γ), γ = {g}.",
+        "Table 2, Fig. 4c",
+    )
+    for g in GAMMAS
+}
+
+
+def claims(data: xr.Dataset) -> list[Claim]:
+    """Each law where it should be seen, and Table 2's where it should not."""
+    second, nowhere, first = [], [], []
+    for g in GAMMAS:
+        weak, strong = _exponents(g)
+        t, local = (data[f"{what}:{g}-1"].values for what in ("time", "local"))
+        second.append(judge_law(SECOND[g], t, local, weak, "t", as_printed=strong))
+        nowhere.append(NOWHERE[g].judge(0.5, seen(t, local, strong).decades, "at most"))
+        t, local = (data[f"{what}:{g}-1000"].values for what in ("time", "local"))
+        first.append(judge_law(FIRST[g], t, local, strong, "t"))
+    return [*second, *nowhere, *first]
+
+
+FIGURE = Figure(
+    id="msfr/crossover",
+    title="Two laws in time: strong tasks and weak tasks",
+    settings=SETTINGS,
+    statements=(*SECOND.values(), *NOWHERE.values(), *FIRST.values()),
+    compute=compute,
+    draw=draw,
+    claims=claims,
+    note=(
+        "Not in the paper. The rate of task s is p_s ψ_s Λ_s (1 + Λ_s²): with Λ_s ≫ 1 it falls "
+        "like s^-(α+β+3γ), with Λ_s ≪ 1 like s^-(α+β+γ). α = 1.8, β = 0, ψ = 100, init (107), "
+        "order zero."
+    ),
+)

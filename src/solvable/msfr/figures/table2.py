@@ -1,0 +1,158 @@
+"""Table 2: the exponents when contexts or strengths fall with the task."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+import xarray as xr
+
+from ...reproduce import Claim, Figure, Size, Statement, stage
+from .. import Init, Task, data_law, exponents, size_law, time_law
+from ._drawing import colour, panels
+from ._judging import judge_law, seen
+from ._labels import labelled, local_exponents, of_label
+from ._split import SLACK, frontier_of_law, split_exponents
+
+ALPHA, CONTEXT = 1.8, 100.0
+INIT = (1e-5, 1e-5)  # (107)
+# β, γ and Λ_1: contexts that fall, and strengths that fall from far above 1.
+CASES = {"β = 1": (1.0, 0.0, 0.5), "γ = 0.5": (0.0, 0.5, 1e3)}
+SETTINGS: Mapping[Size, Mapping[str, Any]] = {
+    "quick": {"num_tasks": 30_000, "law_tasks": 10**5, "per_decade": 5},
+    "default": {"num_tasks": 10**5, "law_tasks": 10**5, "per_decade": 8},
+    "full": {"num_tasks": 10**6, "law_tasks": 10**6, "per_decade": 8},
+}
+ROWS = {"t": "time", "D": "size", "N": "data", "C": "compute"}
+
+
+def _part(settings: Mapping[str, Any], beta: float, gamma: float, strength: float) -> xr.Dataset:
+    init = Init(*INIT)
+    task, many = (
+        Task(settings[count], ALPHA, CONTEXT, strength, beta=beta, gamma=gamma)
+        for count in ("num_tasks", "law_tasks")
+    )
+    laws = {
+        "t": time_law(task, init),
+        "D": size_law(many, init, shift=0.5),
+        "N": data_law(many, init),
+    }
+    per_decade = settings["per_decade"]
+    parts = [local_exponents(laws, per_decade), frontier_of_law(task, init, "zeroth", 2)]
+    return xr.merge(parts)
+
+
+def compute(size: Size) -> xr.Dataset:
+    """Local exponents and optimal splits of both cases."""
+    return xr.merge(
+        labelled(stage(case, lambda p=parameters: _part(SETTINGS[size], *p)), case)
+        for case, parameters in CASES.items()
+    )
+
+
+def _table(case: str) -> Any:
+    beta, gamma, _ = CASES[case]
+    return exponents(ALPHA, beta, gamma, "strong" if gamma else "weak")
+
+
+def _grid(get: Any, symbol: str) -> np.ndarray:
+    return get(f"law_{symbol}") - (0.5 if symbol == "D" else 0.0)
+
+
+def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
+    """Each exponent: the corrected table's, the printed one where it differs, the measured."""
+    figure, axes = panels(2)
+    names = [*(f"$L$ in ${symbol}$" for symbol in ROWS), "$D^*$ in $C$", "$t^*$ in $C$"]
+    rows = np.arange(len(names))[::-1]
+    for each, case in zip(axes, CASES, strict=True):
+        get, table = of_label(data, case), _table(case)
+        law = [*(getattr(table, name) for name in ROWS.values())]
+        law += [table.optimal_size, table.optimal_time]
+        measured = [
+            seen(_grid(get, s), get(f"local_{s}"), x).worst for s, x in zip(ROWS, law, strict=False)
+        ]
+        measured += split_exponents(get, table.compute)
+        each.plot(law, rows, "|", color="black", markersize=16, label="Table 2, corrected")
+        swapped = [table.optimal_time, table.optimal_size]
+        each.plot(swapped, rows[-2:], "x", color=colour(1), label="as printed")
+        each.plot(measured, rows, "o", color=colour(0), markersize=5.0, label="measured")
+        each.set_yticks(rows, names)
+        each.grid(axis="y", color="0.92")
+        each.set_xlim(0.0, 2.0)
+        each.set_xlabel("exponent")
+        symbol = case.replace("β", r"$\beta$").replace("γ", r"$\gamma$")
+        each.set_title(symbol, fontsize=9.0)
+    axes[0].legend(fontsize=8.0, loc="center right")
+    return figure
+
+
+def _say(word: str, text: str, source: str = "Table 2", printed: str = "") -> Statement:
+    return Statement(f"msfr/table2/{word}", text, source, printed)
+
+
+TIME = {
+    "β = 1": _say("time-beta-1", "L ∝ t^-(α−1)/(α+β), β = 1."),
+    "γ = 0.5": _say("time-gamma-0.5", "L ∝ t^-(α+2γ−1)/(α+3γ) while Λ_s ≫ 1, γ = 0.5."),
+}
+SIZE = {
+    "β = 1": _say("size-beta-1", "L ∝ D^-(α−1), read against D − ½, whatever β (here 1)."),
+    "γ = 0.5": _say("size-gamma-0.5", "L ∝ D^-(α+2γ−1), read against D − ½, γ = 0.5."),
+}
+DATA = {
+    "β = 1": _say("data-beta-1", "L ∝ N^-(α−1)/α, whatever β (here 1)."),
+    "γ = 0.5": _say(
+        "data-gamma-0.5",
+        "L ∝ N^-(α+2γ−1)/α, γ = 0.5.",
+        "Table 2, (105)",
+        "another exponent in (105)",
+    ),
+}
+COMPUTE = {
+    case: _say(f"compute-{word}", f"L ∝ C^-α_t α_D/(α_t+α_D), {case}.")
+    for case, word in (("β = 1", "beta-1"), ("γ = 0.5", "gamma-0.5"))
+}
+SWAPPED = "the exponents of t* and D* swapped against (F.1)"
+BEST_TIME = {
+    case: _say(f"optimal-time-{word}", f"t* ∝ C^α_D/(α_t+α_D), {case}.", "Table 2, (F.1)", SWAPPED)
+    for case, word in (("β = 1", "beta-1"), ("γ = 0.5", "gamma-0.5"))
+}
+BEST_SIZE = {
+    case: _say(f"optimal-size-{word}", f"D* ∝ C^α_t/(α_t+α_D), {case}.", "Table 2, (F.1)", SWAPPED)
+    for case, word in (("β = 1", "beta-1"), ("γ = 0.5", "gamma-0.5"))
+}
+LAWS = {"t": TIME, "D": SIZE, "N": DATA, "C": COMPUTE}
+
+
+def claims(data: xr.Dataset) -> list[Claim]:
+    """Row by row."""
+    found = []
+    for case in CASES:
+        get, table = of_label(data, case), _table(case)
+        for symbol, statements in LAWS.items():
+            x, local = _grid(get, symbol), get(f"local_{symbol}")
+            name = "D − ½" if symbol == "D" else symbol
+            law = getattr(table, ROWS[symbol])
+            found.append(judge_law(statements[case], x, local, law, name))
+        size, time = split_exponents(get, table.compute)
+        best_size, best_time = table.optimal_size, table.optimal_time
+        found.append(BEST_TIME[case].judge(best_time, time, SLACK, as_printed=best_size))
+        found.append(BEST_SIZE[case].judge(best_size, size, SLACK, as_printed=best_time))
+    return found
+
+
+FIGURE = Figure(
+    id="msfr/table2",
+    title="Table 2: exponents when contexts or strengths fall with the task",
+    settings=SETTINGS,
+    statements=tuple(
+        said[case] for case in CASES for said in (*LAWS.values(), BEST_TIME, BEST_SIZE)
+    ),
+    compute=compute,
+    draw=draw,
+    claims=claims,
+    note=(
+        "α = 1.8, ψ_1 = 100, init (107), order zero; Λ = 0.5 with β = 1, Λ_1 = 1000 with γ = 0.5. "
+        "The time law of weak strengths is judged in msfr/crossover. Dots: the worst local "
+        "exponent within the middle two decades of its window."
+    ),
+)

@@ -1,0 +1,494 @@
+"""The HTML of the report card: one file, no script, nothing fetched."""
+
+import json
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from .. import __version__
+from ..papers import PAPERS, Paper, solvable_bibtex
+from .claim import Claim
+from .figure import Figure
+from .numerals import duration, expected, listed, number, why_it_fails
+from .store import FILES, Result
+
+# A drawing with so many strokes is slow to show; its pixels are not.
+_HEAVY = 2_000_000
+_MARKS = {"fails": "✗", "holds corrected": "✎", "holds": "✓"}  # from the worst to the best
+_SIZES = {"quick": "quick (smaller than the default)", "full": "full (where the laws are clean)"}
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished figure, and what the registry knows of it; None where it is not registered."""
+
+    result: Result
+    figure: Figure | None
+
+    @property
+    def id(self) -> str:
+        """LAB/FIGURE."""
+        return self.result.figure
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Its claims, judged."""
+        return self.result.claims
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return self.figure.title if self.figure else str(self.result.attributes.get("title", ""))
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return float(self.result.attributes.get("seconds", 0.0))
+
+    def printed(self, claim: Claim) -> tuple[str, str]:
+        """What the paper prints instead of a claim, and the rest of the claim's note."""
+        for statement in self.figure.statements if self.figure else ():
+            opening = f"The paper prints {statement.printed}."
+            if statement.id == claim.id and statement.printed and claim.note.startswith(opening):
+                return statement.printed, claim.note.removeprefix(opening).strip()
+        return "", claim.note
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A paper on the page.
+
+    Attributes:
+        name: of its lab.
+        paper: None where the lab is not installed.
+        pictures: the finished figures, in the order of the page.
+        missing: the figures that are not computed.
+    """
+
+    name: str
+    paper: Paper | None
+    pictures: Sequence[Picture]
+    missing: Sequence[Figure]
+
+    @property
+    def title(self) -> str:
+        """The paper's, or the lab's name."""
+        return self.paper.title if self.paper else self.name
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Of all its finished figures."""
+        return [claim for picture in self.pictures for claim in picture.claims]
+
+    def judged(self, verdict: str) -> list[tuple[Picture, Claim]]:
+        """The claims with a verdict, and where each is."""
+        return [(p, c) for p in self.pictures for c in p.claims if c.verdict == verdict]
+
+
+def page(chapters: Sequence[Chapter], out: Path) -> str:
+    """The whole page.
+
+    Args:
+        chapters: one a paper.
+        out: the folder it is written to, from which its links start.
+    """
+    title = "Report card" + (f": {chapters[0].title}" if len(chapters) == 1 else "")
+    body = "\n".join(_chapter(chapter, out) for chapter in chapters) if chapters else _nothing()
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escape(title)} – Solvable</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+{_header(chapters)}
+<main>
+{body}
+{_making(chapters) if chapters else ""}
+{_citing(chapters)}
+</main>
+</body>
+</html>
+"""
+
+
+def _header(chapters: Sequence[Chapter]) -> str:
+    rows = [
+        f'<li><a href="{_to(c.name)}">{escape(c.title)}</a> {_tally(c.claims)}</li>'
+        for c in chapters
+    ]
+    papers = f'<ul class="papers">{"".join(rows)}</ul>' if len(rows) > 1 else ""
+    return f"""<header>
+<h1>Solvable: report card</h1>
+<p>Figures computed anew, and what the paper claims judged by numbers. A claim
+{_verdict("holds")} if what was measured is what was expected, within the tolerance stated;
+it {_verdict("holds corrected")} if it does so only after a misprint is put right;
+otherwise it {_verdict("fails")}.</p>
+{papers}
+</header>"""
+
+
+def _nothing() -> str:
+    labs = "".join(
+        f"<li>{escape(paper.title)}: {_command(f'solvable reproduce {name}')}</li>"
+        for name, paper in PAPERS.items()
+    )
+    return f"""<section>
+<h2>No figure yet</h2>
+<p>No figure has been finished in this folder so far. Each appears here as soon as it is.</p>
+<ul>{labs}</ul>
+</section>"""
+
+
+def _chapter(chapter: Chapter, out: Path) -> str:
+    paper = chapter.paper
+    if paper is None:
+        origin = f"The lab {chapter.name!r} is not installed here: this is what its files say."
+    else:
+        origin = f"{listed(paper.authors)}. {paper.venue}, {paper.year}."
+    return f"""<section class="paper" id="{_anchor(chapter.name)}">
+<h2>{escape(chapter.title)}</h2>
+<p class="origin">{escape(origin)}</p>
+<p class="answer">{_answer(chapter.claims)}</p>
+<p>{_extent(chapter)}</p>
+{_failing(chapter)}
+{_contents(chapter)}
+{_errata(chapter)}
+{"".join(_picture(picture, chapter, out) for picture in chapter.pictures)}
+{_missing(chapter)}
+</section>"""
+
+
+def _answer(claims: Sequence[Claim]) -> str:
+    """Does it hold?"""
+    if not claims:
+        return "It makes no claims."
+    counts = Counter(claim.verdict for claim in claims)
+    failing, corrected, well = counts["fails"], counts["holds corrected"], counts["holds"]
+    if failing:
+        words = f"{failing} of {_count(len(claims), 'claim')} {_plural(failing, 'fails', 'fail')}; "
+        words += f"{well} {_plural(well, 'holds', 'hold')} as printed, {corrected} corrected."
+        return _mark("fails", words)
+    words = "The one claim holds" if len(claims) == 1 else f"All {len(claims)} claims hold"
+    if corrected:
+        return _mark("holds corrected", f"{words}, {corrected} after a correction.")
+    return _mark("holds", f"{words}.")
+
+
+def _extent(chapter: Chapter) -> str:
+    """How much of the paper that says something about."""
+    done, missing = len(chapter.pictures), len(chapter.missing)
+    sizes = Counter(picture.result.size for picture in chapter.pictures)
+    parts = [f"{done} of {done + missing} figures computed" if missing else _count(done, "figure")]
+    parts += [f"{sizes[size]} at size {words}" for size, words in _SIZES.items() if sizes[size]]
+    return escape("; ".join(parts) + ".")
+
+
+def _failing(chapter: Chapter) -> str:
+    entries = [
+        _finding(
+            {
+                "Claim": escape(claim.statement),
+                "Numbers": escape(why_it_fails(claim)),
+                "Note": escape(claim.note),
+                "Where": _where(picture, claim),
+            }
+        )
+        for picture, claim in chapter.judged("fails")
+    ]
+    return _findings("Claims that fail", "fails", entries)
+
+
+def _errata(chapter: Chapter) -> str:
+    entries = []
+    for picture, claim in chapter.judged("holds corrected"):
+        printed, note = picture.printed(claim)
+        numbers = f"expected {expected(claim)}, measured {number(claim.measured)}"
+        entry = {
+            "Printed": escape(printed),
+            "Right": escape(claim.statement),
+            "Numbers": escape(numbers),
+            "Note": escape(note),
+            "Where": _where(picture, claim),
+        }
+        entries.append(_finding(entry))
+    return _findings("Errata found", "corrected", entries)
+
+
+def _findings(heading: str, kind: str, entries: Sequence[str]) -> str:
+    if not entries:
+        return ""
+    return f"""<section class="findings {kind}">
+<h3>{heading}</h3>
+<ol>{"".join(entries)}</ol>
+</section>"""
+
+
+def _finding(entry: dict[str, str]) -> str:
+    rows = "".join(f"<dt>{name}</dt><dd>{html}</dd>" for name, html in entry.items() if html)
+    return f"<li><dl>{rows}</dl></li>"
+
+
+def _where(picture: Picture, claim: Claim) -> str:
+    link = f'judged under <a href="{_to(claim.id)}">{escape(_label(picture.id))}</a>'
+    return f"{escape(claim.source)}; {link}" if claim.source else link
+
+
+def _contents(chapter: Chapter) -> str:
+    rows = [_content(p.id, p.title, _tally(p.claims)) for p in chapter.pictures]
+    absent = '<span class="tally absent">not computed</span>'
+    rows += [_content(figure.id, figure.title, absent) for figure in chapter.missing]
+    return f"""<nav aria-label="{escape(f"Figures of {chapter.title}")}">
+<h3>Contents</h3>
+<ul class="contents">{"".join(rows)}</ul>
+</nav>"""
+
+
+def _content(id: str, title: str, tally: str) -> str:
+    link = f'<a href="{_to(id)}">{escape(_label(id))}</a>'
+    return f"<li>{link} <span>{escape(title)}</span> {tally}</li>"
+
+
+def _tally(claims: Sequence[Claim]) -> str:
+    """The verdicts on a figure in a few words, the worst first."""
+    counts = Counter(claim.verdict for claim in claims)
+    words = {
+        "fails": f"{counts['fails']} {_plural(counts['fails'], 'fails', 'fail')}",
+        "holds corrected": f"{counts['holds corrected']} corrected",
+        "holds": f"{counts['holds']} {_plural(counts['holds'], 'holds', 'hold')}",
+    }
+    parts = [_mark(verdict, words[verdict]) for verdict in _MARKS if counts[verdict]]
+    return f'<span class="tally">{" ".join(parts) or "no claims"}</span>'
+
+
+def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
+    note = picture.figure.note if picture.figure else ""
+    if chapter.paper and not picture.figure:
+        note = "Made by another version: the lab has no such figure now."
+    title = f" {escape(picture.title)}" if picture.title else ""
+    return f"""<article id="{_anchor(picture.id)}">
+<figure>
+<figcaption>
+<h3><a href="{_to(picture.id)}">{escape(_label(picture.id))}</a>{title}</h3>
+{f"<p>{escape(note)}</p>" if note else ""}
+</figcaption>
+{_image(picture)}
+</figure>
+{_claims(picture)}
+{_facts(picture, out)}
+</article>
+"""
+
+
+def _image(picture: Picture) -> str:
+    """The drawing, as an image: the ids within two of them do not meet."""
+    content, kind, frame = (picture.result.folder / "figure.svg").read_bytes(), "svg+xml", ""
+    # In points; said beforehand, so that nothing moves while the page is shown.
+    size = re.search(rb'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', content[:4000])
+    if size:
+        width, height = (round(float(side) * 4 / 3) for side in size.groups())
+        frame = f' width="{width}" height="{height}" style="--wide: {width}px"'
+    if len(content) > _HEAVY:
+        content, kind = (picture.result.folder / "figure.png").read_bytes(), "png"
+    label = escape(_label(picture.id))
+    alt = escape(picture.title) or label
+    source = f"data:image/{kind};base64,{b64encode(content).decode()}"
+    # It scrolls within itself on a phone, where the keyboard must reach it.
+    return f"""<div class="picture" tabindex="0" role="group" aria-label="{label}">
+<img alt="{alt}"{frame} src="{source}">
+</div>"""
+
+
+def _claims(picture: Picture) -> str:
+    if not picture.claims:
+        return "<p>It makes no claims.</p>"
+    heads = ("Claim", "Source", "Expected", "Measured", "Verdict")
+    names = "".join(
+        f'<th scope="col" role="columnheader" class="{name.lower()}">{name}</th>' for name in heads
+    )
+    return f"""<table class="claims" role="table">
+<caption>Claims of {escape(_label(picture.id))}</caption>
+<thead role="rowgroup"><tr role="row">{names}</tr></thead>
+<tbody role="rowgroup">
+{"".join(_claim(claim) for claim in picture.claims)}</tbody>
+</table>"""
+
+
+def _claim(claim: Claim) -> str:
+    # The roles keep it a table for those who listen, also where it is laid out as cards.
+    note = f'<span class="note">{escape(claim.note)}</span>' if claim.note else ""
+    cells = {
+        "Source": escape(claim.source),
+        "Expected": escape(expected(claim)),
+        "Measured": escape(number(claim.measured)),
+        "Verdict": _verdict(claim.verdict),
+    }
+    rest = "".join(
+        f'<td role="cell" class="{name.lower()}" data-name="{name}">{html}</td>'
+        for name, html in cells.items()
+    )
+    head = f'<th scope="row" role="rowheader">{escape(claim.statement)}{note}</th>'
+    return f'<tr role="row" id="{_anchor(claim.id)}">{head}{rest}</tr>\n'
+
+
+def _facts(picture: Picture, out: Path) -> str:
+    """What it was computed with, and what is in its folder."""
+    result = picture.result
+    config = result.attributes["config"]
+    settings = {**config.get("settings", {}), "seed": config.get("seed", 0)}
+    values = ", ".join(
+        f"<code>{escape(name)} = {escape(_plain(value))}</code>" for name, value in settings.items()
+    )
+    home = result.folder.relative_to(out).as_posix()
+    files = ", ".join(f'<a href="{quote(f"{home}/{name}")}">{name}</a>' for name in FILES)
+    command = str(result.attributes.get("command", f"solvable reproduce {picture.id}"))
+    return f"""<dl class="facts">
+<dt>Size</dt><dd>{escape(_SIZES.get(result.size, result.size))}</dd>
+<dt>Settings</dt><dd>{values}</dd>
+<dt>Made by</dt><dd>{_command(command)} in {duration(picture.seconds)}</dd>
+<dt>Files</dt><dd>{files}</dd>
+</dl>"""
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _missing(chapter: Chapter) -> str:
+    if not chapter.missing:
+        return ""
+    sizes = {picture.result.size for picture in chapter.pictures}
+    option = f" --{sizes.pop()}" if sizes in ({"quick"}, {"full"}) else ""
+    rows = "".join(
+        f'<li id="{_anchor(figure.id)}"><span>{escape(_label(figure.id))}: '
+        f"{escape(figure.title)}</span> {_command(f'solvable reproduce {figure.id}{option}')}</li>"
+        for figure in chapter.missing
+    )
+    everything = _command(f"solvable reproduce {chapter.name}{option}")
+    all_of_them = f"<p>All of them: {everything}</p>" if len(chapter.missing) > 1 else ""
+    return f"""<section class="missing">
+<h3>Not yet computed</h3>
+{all_of_them}
+<ul>{rows}</ul>
+</section>"""
+
+
+def _making(chapters: Sequence[Chapter]) -> str:
+    """On what machine, with which packages, in what time."""
+    pictures = [picture for chapter in chapters for picture in chapter.pictures]
+    rows = "".join(
+        f'<tr><th scope="row"><a href="{_to(p.id)}">{escape(p.id)}</a></th>'
+        f"<td>{escape(p.result.size)}</td><td>{duration(p.seconds)}</td></tr>\n"
+        for p in pictures
+    )
+    total = duration(sum(picture.seconds for picture in pictures))
+    return f"""<section>
+<h2>How it was computed</h2>
+{_machines(pictures)}
+<h3>Time</h3>
+<table class="times">
+<thead>
+<tr><th scope="col">Figure</th><th scope="col">Size</th><th scope="col">Time</th></tr>
+</thead>
+<tbody>
+{rows}</tbody>
+<tfoot>
+<tr><th scope="row" colspan="2">All, one after the other</th><td>{total}</td></tr>
+</tfoot>
+</table>
+</section>"""
+
+
+def _machines(pictures: Sequence[Picture]) -> str:
+    """Each machine and set of packages once; with its figures, where there are several."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for picture in pictures:
+        attributes = picture.result.attributes
+        machine = attributes.get("machine", {})
+        cores = machine.get("cores")
+        words = [machine.get("processor"), cores and _count(cores, "core"), machine.get("system")]
+        packages = [f"{name} {version}" for name, version in attributes.get("versions", {}).items()]
+        place = ", ".join(str(word) for word in words if word) or "unknown"
+        made.setdefault((place, ", ".join(packages) or "unknown"), []).append(picture.id)
+    parts = []
+    for (place, packages), ids in made.items():
+        which = f"<dt>Figures</dt><dd>{escape(', '.join(ids))}</dd>" if len(made) > 1 else ""
+        parts.append(
+            f'<dl class="facts">{which}<dt>Machine</dt><dd>{escape(place)}</dd>'
+            f"<dt>Packages</dt><dd>{escape(packages)}</dd></dl>"
+        )
+    return "\n".join(parts)
+
+
+def _citing(chapters: Sequence[Chapter]) -> str:
+    entries = [chapter.paper.bibtex for chapter in chapters if chapter.paper]
+    entries += [solvable_bibtex(version) for version in _versions(chapters)]
+    blocks = "\n".join(f'<pre tabindex="0">{escape(entry)}</pre>' for entry in entries)
+    return f"""<section>
+<h2>How to cite</h2>
+{blocks}
+</section>"""
+
+
+def _versions(chapters: Sequence[Chapter]) -> Iterable[str]:
+    """Of Solvable, those that made the figures; the one here where nobody says."""
+    found = {
+        str(picture.result.attributes.get("versions", {}).get("solvable", __version__))
+        for chapter in chapters
+        for picture in chapter.pictures
+    }
+    return sorted(found) or [__version__]
+
+
+def _verdict(verdict: str) -> str:
+    return _mark(verdict, verdict)
+
+
+def _mark(verdict: str, words: str = "") -> str:
+    """A sign, with words: a verdict is never told by colour or sign alone."""
+    kind = verdict.rpartition(" ")[2]
+    sign = f'<span aria-hidden="true">{_MARKS.get(verdict, "?")}</span>'
+    return (
+        f'<span class="verdict {escape(kind)}">{sign}{" " if words else ""}{escape(words)}</span>'
+    )
+
+
+def _command(line: str) -> str:
+    return f'<code class="command">{escape(line)}</code>'
+
+
+def _label(id: str) -> str:
+    """How one speaks of a figure: "msfr/fig3a" is Figure 3a."""
+    name = id.partition("/")[2]
+    if found := re.fullmatch(r"(fig|figure|table)[-_]?(\d+\w*)", name):
+        return f"{'Table' if found[1] == 'table' else 'Figure'} {found[2]}"
+    return name[:1].upper() + name[1:]
+
+
+def _anchor(id: str) -> str:
+    return escape(re.sub(r"\s", "-", id))
+
+
+def _to(id: str) -> str:
+    return escape("#" + quote(re.sub(r"\s", "-", id)))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {_plural(number, thing, thing + 's')}"
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return one if number == 1 else many

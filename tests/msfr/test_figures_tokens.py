@@ -1,0 +1,162 @@
+"""Training on tokens of any kind, and the mathematics of the figures that do so."""
+
+import jax
+import numpy as np
+import pytest
+
+from solvable import msfr
+from solvable.msfr.figures import fig5, fig6, fig7, unseen
+
+S, N = 4, 30
+TASK = msfr.Task(S, 1.5, 5.0, 0.7)
+RNG = np.random.default_rng(2)
+LINEAR = msfr.Init(RNG.normal(0.0, 0.3, (S, 2)), RNG.normal(0.0, 0.3, (S, 2)))
+SOFTMAX = msfr.SoftmaxInit(RNG.normal(0.0, 0.5, (S, 2)), *RNG.normal(0.0, 0.5, (2, S + 1, S + 1)))
+STARTS = {
+    "linear": (LINEAR, msfr.LinearAttention.start),
+    "softmax": (SOFTMAX, msfr.SoftmaxAttention.start),
+}
+
+
+@pytest.mark.parametrize("size", [S + 1, 3, 1], ids="D{}".format)
+@pytest.mark.parametrize("kind", STARTS)
+def test_sparse_tokens_are_trained_as_by_brute_force(kind, size):
+    """The same trajectory; tasks s ≥ D keep the predictions of the start."""
+    init, start = STARTS[kind]
+    how = {"lr": 0.05, "steps": 40, "log_every": 8}
+    brute = msfr.train_brute(TASK, init, data=N, seed=1, size=size, **how)
+    model, tokens = start(TASK, init), msfr.sample(TASK, N, seed=1)
+    learned = None if size == S + 1 else np.arange(1, S + 1) < size
+    run = msfr.train_tokens(model, tokens, learned=learned, **how)
+    np.testing.assert_array_equal(run.step, brute.step)
+    np.testing.assert_array_equal(run.time, brute.time)
+    np.testing.assert_allclose(run.loss, brute.train_loss, rtol=1e-12)
+    assert (np.ptp(run.loss) > 1e-2) == (size > 1)
+    for name in vars(model):
+        seen, true = getattr(run.state[0], name), getattr(brute.state[0], name)
+        np.testing.assert_allclose(seen, true, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(run.state[0].value[size - 1 :], model.value[size - 1 :])
+
+
+def test_approximately_sparse_tokens_by_hand():
+    """Gradient descent of ½ mean (v_sᵀ ΦΦᵀ W φ̂ − ŷ)², its gradient written out."""
+    tokens = msfr.sample(TASK, N, seed=3, features="approximate")
+    model = msfr.LinearAttention.start(TASK, LINEAR)
+    run = msfr.train_tokens(model, tokens, lr=0.05, steps=5, log_every=1)
+    phi, y, s = (np.asarray(x) for x in (tokens.phi, tokens.label, tokens.task))
+    value, key_query = np.array(model.value), np.array(model.key_query)
+    for loss in np.asarray(run.loss):
+        into = np.einsum("nij,nkj,kl,nl->ni", phi, phi, key_query, phi[:, :-1, -1])
+        error = np.sum(value[s] * into, axis=1) - y
+        assert loss == pytest.approx(0.5 * np.mean(error**2), rel=1e-12)
+        back = np.einsum("nij,nkj,nk->ni", phi, phi, value[s])
+        step_w = np.einsum("n,ni,nl->il", error, back, phi[:, :-1, -1]) / N
+        step_v = np.zeros_like(value)
+        np.add.at(step_v, s, error[:, None] * into / N)
+        value, key_query = value - 0.05 * step_v, key_query - 0.05 * step_w
+
+
+def test_the_loss_on_source_features_falls_by_its_squared_gradient():
+    """A small step of descent lowers L by lr |∇L|²."""
+    tokens = msfr.sample(TASK, N, seed=4, features="source")
+    model = fig5.start(S, 0)
+    lr = 1e-6
+    run = msfr.train_tokens(model, tokens, lr=lr, steps=5, log_every=1)
+    moved = jax.tree.map(lambda x, y: float(((x - y) ** 2).sum()), model, run.state[0])
+    fall = float(run.loss[0] - run.loss[-1])
+    assert fall == pytest.approx(sum(jax.tree.leaves(moved)) / (5 * lr), rel=1e-3)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_what_cannot_be_trained_is_refused():
+    tokens = msfr.sample(TASK, N)
+    model = msfr.LinearAttention.start(TASK, LINEAR)
+    fewer = msfr.sample(msfr.Task(2, 1.5, 5.0, 0.7), N)
+    with pytest.raises(ValueError, match="model must be an attention block, not Init"):
+        msfr.train_tokens(LINEAR, tokens, lr=0.1, steps=1)  # pyright: ignore
+    with pytest.raises(ValueError, match=r"tokens must be msfr\.Tokens, not Task"):
+        msfr.train_tokens(model, TASK, lr=0.1, steps=1)  # pyright: ignore
+    with pytest.raises(ValueError, match=r"tokens must have 5 rows.*not 3"):
+        msfr.train_tokens(model, fewer, lr=0.1, steps=1)
+    with pytest.raises(ValueError, match="learned must be"):
+        msfr.train_tokens(model, tokens, lr=0.1, steps=1, learned=[True])
+    with pytest.raises(ValueError, match="lr"):
+        msfr.train_tokens(model, tokens, steps=1)
+
+
+def test_closed_form_of_a_projection_has_rate_mu_and_no_psi():
+    """One mode, v = w: f = Λ / (1 + Δ e^{−2aΛt}), a = pμ (58); the erratum of H.3."""
+    matrix = fig7.projection(6)
+    np.testing.assert_allclose(matrix @ matrix, 2.0 * matrix, rtol=0, atol=1e-14)
+    assert np.linalg.matrix_rank(matrix) == 3
+    v = np.random.default_rng(0).normal(0.0, 0.3, (1, 6))
+    t = np.array([0.0, 0.1, 0.5, 2.0])
+    f0 = (v @ matrix @ v.T).item()
+    true = 1.0 / (1.0 + (1.0 / f0 - 1.0) * np.exp(-2.0 * 2.0 * t))
+    np.testing.assert_allclose(fig7.closed_form(matrix, v, v, 2.0, t)[0], true, rtol=1e-12)
+    printed = fig7.closed_form(matrix, v, v, 2.0 * fig7.EXAMPLES, t)[0]
+    assert np.max(np.abs(printed - true)) > 0.1
+
+
+def test_loss_by_shares_is_what_training_with_these_shares_does():
+    """Descent on v, w with H = [[ψ+1, ψΛ], [ψΛ, ψΛ²]] is a learning rate away from the flow."""
+    psi, lam, lr, shares = 10, fig6.STRENGTH, 1e-4, np.array([0.6, 0.4, 0.0])
+    h = psi * np.outer([1.0, lam], [1.0, lam]) + np.diag([1.0, 0.0])
+    v, w = (np.full((3, 2), x) for x in fig6.INIT)
+    start = 0.5 * (v[0] @ h @ w[0] - lam) ** 2
+    for _ in range(5000):
+        pull = lr * shares * (np.sum(v * (w @ h), axis=1) - lam)
+        v, w = v - pull[:, None] * (w @ h), w - pull[:, None] * (v @ h)
+    square = 0.5 * (np.sum(v * (w @ h), axis=1) - lam) ** 2
+    assert square[0] < 0.1 * start
+    assert square[2] == pytest.approx(start, rel=1e-12)
+    weights = np.array([0.2, 0.3, 0.5])
+    found = fig6.expected_loss(psi, shares, weights, np.array([0.0, 0.5]))
+    np.testing.assert_allclose(found, [start, weights @ square], rtol=1e-3)
+
+
+def test_stretches_find_the_exponents_of_pure_laws():
+    """L = t^-½ + D^-1 has L ∝ C^-⅓ at its best D, and the stretch ends do not matter."""
+    time = np.append(0.0, np.geomspace(1.0, 1e6, 400))
+    power = np.append(2.0, time[1:] ** -0.5)
+    assert fig5.crossing(time, power, 0.1) == pytest.approx(100.0, rel=1e-9)
+    assert fig5.mean_exponent(time, power, 7.0, 3e4) == pytest.approx(0.5, rel=1e-9)
+    sizes = np.unique(np.round(np.geomspace(2, 1000, 60)).astype(int))
+    spent, least, best = fig5.envelope(sizes, time, power + 1.0 / sizes[:, None])
+    assert np.all(np.diff(best) >= 0)
+    assert fig5.mean_exponent(spent, least, 1e3, 1e7) == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_envelope_ends_where_training_of_the_best_size_ends():
+    time = np.linspace(0.0, 10.0, 101)
+    curves = np.exp(-np.outer([1.0, 0.01], time))  # the small model is always best
+    spent, least, best = fig5.envelope(np.array([2, 10]), time, curves)
+    assert set(best) == {0}
+    assert 19.0 < spent[-1] <= 20.0
+    np.testing.assert_allclose(least, np.exp(-spent / 2), rtol=1e-9)
+
+
+def test_finite_sum_of_equal_tasks_is_one_exponential():
+    x = np.array([0.0, 1.0, 5.0])
+    total = fig5.finite_sum(np.full((1, 4), 0.25), np.full((1, 4), 0.5), x)
+    np.testing.assert_allclose(total, [2.0 * np.exp(-0.25 * x)], rtol=1e-14)
+
+
+def test_unseen_strengths_are_predicted_only_with_the_constraint():
+    """Perfect training ends at v_y w_s = 1/ψ; without the constraint f is quadratic in Λ̃."""
+    task = msfr.Task(1, 1.8, 10.0, 0.5)
+    ends = {}
+    for kind, mask in (("held", unseen.CONSTRAINED), ("free", unseen.FREE)):
+        rows = [x[None, :] for x in unseen.INIT * mask]
+        moves = tuple(x[None, :] for x in mask)
+        run = msfr.train(
+            task, msfr.Init(*rows), optimizer=unseen.held(moves, 0.05), steps=2000, log_every=2000
+        )
+        assert float(run.loss[-1]) < 1e-28
+        ends[kind] = [np.asarray(x)[0] for x in run.state[0]]
+    v, w = ends["held"]
+    assert (v[0], w[1]) == (0.0, 0.0)
+    assert v[1] * w[0] == pytest.approx(1.0 / 10.0, rel=1e-12)
+    v, w = ends["free"]
+    opposite = 10.0 * (v[0] - 0.5 * v[1]) * (w[0] - 0.5 * w[1]) + v[0] * w[0]
+    assert opposite > 0.0  # and so at least Λ away from −Λ
