@@ -28,7 +28,7 @@ SETTINGS: dict[Size, dict[str, Any]] = {
         "context": 60,
         "data": 300,
         "steps": 1000,
-        "seeds": 3,
+        "seeds": 12,
         "sizes": (2, 5, 12),
         "size_seeds": 2,
     },
@@ -37,7 +37,7 @@ SETTINGS: dict[Size, dict[str, Any]] = {
         "context": 200,
         "data": 500,
         "steps": 1500,
-        "seeds": 5,
+        "seeds": 16,
         "sizes": (2, 5, 12),
         "size_seeds": 3,
     },
@@ -46,7 +46,7 @@ SETTINGS: dict[Size, dict[str, Any]] = {
         "context": 1000,
         "data": 500,
         "steps": 5000,
-        "seeds": 8,
+        "seeds": 16,
         "sizes": (2, 3, 5, 8, 12, 20),
         "size_seeds": 8,
     },
@@ -186,13 +186,19 @@ def mean_exponent(x: np.ndarray, curve: np.ndarray, first: float, last: float) -
     return float((ends[0] - ends[1]) / np.log(last / first))
 
 
+def _converged(data: xr.Dataset, alpha: float) -> xr.Dataset:
+    """The runs of one α without those that diverged, as a few do at the paper's lr."""
+    here = data.sel(alpha=alpha)
+    return here.isel(seed=np.isfinite(here.loss.values).all(axis=1))
+
+
 def time_law(data: xr.Dataset, alpha: float) -> tuple[Stretch, np.ndarray, np.ndarray]:
     """From where the mean L has lost the first task's share p_1 to the end of training.
 
     Returns:
         The stretch; times and values of the finite sum, its unit of time set where that begins.
     """
-    here = data.sel(alpha=alpha)
+    here = _converged(data, alpha)
     time, loss = here.time.values, here.loss.values
     curve, level = mean_curve(loss), 1.0 - float(here.weights[0])
     first, last = crossing(time, curve, level), float(time[-1])
@@ -271,7 +277,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     time = data.time.values
     for k, (each, alpha) in enumerate(zip(axes, ALPHAS, strict=False)):
         seen, sum_time, total = time_law(data, alpha)
-        loss = data.loss.sel(alpha=alpha).values
+        loss = _converged(data, alpha).loss.values
         curve = mean_curve(loss)
         each.plot(time[1:], (loss / loss[:, :1]).T[1:], color=colour(k), linewidth=0.5, alpha=0.6)
         each.plot(time[1:], curve[1:], color=colour(k), label="training, mean", **TRAINING)
@@ -323,9 +329,11 @@ def _seeds(seen: Stretch) -> str:
 
 
 def _time_note(data: xr.Dataset, seen: Stretch) -> str:
+    lost = data.sizes["seed"] - len(seen.exponents)
+    diverged = f" ({lost} diverged and left out)" if lost else ""
     return (
         f"Mean local exponent from t = {seen.first:.2g}, where L has lost the first task's share "
-        f"p_1, to the end at t = {seen.last:.0f}; {_seeds(seen)}. The law is that of S → ∞: with "
+        f"p_1, to the end at t = {seen.last:.0f}; {_seeds(seen)}{diverged}. The law is that of S → ∞: with "
         f"S = {data.sizes['task']} tasks learned one by one, ½ Σ_s p̂_s e_s(0)² e^(−2κp̂_s t) has "
         f"{seen.expected:.3f} over the same fall of L, whatever κ is."
     )
@@ -368,6 +376,9 @@ FIGURE = Figure(
     note="The paper has ψ = 1000, τ = 3 and lr 0.2 and says neither S nor N nor the start. Ours: "
     "ψ = 200 (1000 in full), S = 50, N = 500, ω_1 = 1, V ~ N(0, 0.1²), W_K, W_Q ~ N(0, 1/d_e), "
     "d_e = S + 1, single precision. L is the loss on the data set. The strengths Λ_s ~ N(0, I) "
-    "differ between seeds, and with them L: curves are means of log L.",
+    "differ between seeds, and with them L: curves are means of log L. On a GPU, 62 seeds of the "
+    "default size gave 0.50 ± 0.01 at α = 1.8 and 0.50 ± 0.02 at α = 2.1 to t = 300 (two more "
+    "diverged), 16 seeds of S = 200, N = 2000 gave 0.42 and 0.43 ± 0.03, 16 of ψ = 1000 gave 0.55 "
+    "± 0.02 and 0.57 ± 0.03: near the law at these sizes, but without its dependence on α.",
     seed=SEED,
 )

@@ -117,14 +117,16 @@ def _say(word: str, text: str) -> Statement:
     return Statement(f"msfr/fig6/{word}", text, "Fig. 6, App. H.2")
 
 
-HOLDS = {
-    c: _say(
-        f"context-{c}",
-        f"At ψ = {c} training on approximately sparse features, ε_s = 1/ψ_s, follows the theory of "
-        "exact ones up to t = 1 (largest relative gap of L, from t = 0.03 on).",
-    )
-    for c in CONTEXTS
-}
+LONG = _say(
+    "context-100",
+    "At ψ = 100 training on approximately sparse features, ε_s = 1/ψ_s, follows the theory of "
+    "exact ones up to t = 1 (largest relative gap of L, from t = 0.03 on).",
+)
+SHORT = _say(
+    "context-10",
+    "At ψ = 10 the noise of the features shows: at t = 1 L is above the theory of exact ones by "
+    "at least the ½Λ²/ψ² that the query's noise adds to a learned prediction (share of L).",
+)
 
 
 def claims(data: xr.Dataset) -> list[Claim]:
@@ -143,19 +145,16 @@ def claims(data: xr.Dataset) -> list[Claim]:
         until = float(late.time[broken[0]]) if len(broken) else float(late.time[-1])
         words = "reaches 5 % at" if len(broken) else "stays within 5 % to the end,"
         return (
-            f"Largest of {data.sizes['data_set']} data sets, training loss; the gap {words} "
+            f"Largest over {data.sizes['data_set']} data set(s), training loss; the gap {words} "
             f"t = {until:.2g}. On fresh data the largest gap is {gap(context, 'fresh'):.2g}."
         )
 
-    added = 0.5 * (STRENGTH / 10) ** 2
-    share = added / float(judged.sel(context=10).trained_theory.isel(time=-1).mean())
-    noise = (
-        "The noise ζ of the query alone moves a learned "
-        f"prediction by Λζ_s, which adds ½Λ²/ψ² = {added:.2g} to L: {share:.0%} of it at t = 1."
-    )
+    end = judged.sel(context=10).isel(time=-1)
+    above = (end.trained / end.trained_theory - 1.0).values.min()
+    share = 0.5 * (STRENGTH / 10) ** 2 / float(end.trained_theory.mean())
     return [
-        HOLDS[10].judge(0.0, gap(10, "trained"), WITHIN, note=f"{note(10)} {noise}"),
-        HOLDS[100].judge(0.0, gap(100, "trained"), WITHIN, note=note(100)),
+        LONG.judge(0.0, gap(100, "trained"), WITHIN, note=note(100)),
+        SHORT.judge(share, above, "at least", note=note(10)),
     ]
 
 
@@ -163,7 +162,7 @@ FIGURE = Figure(
     id="msfr/fig6",
     title="Approximately sparse features, theory against training",
     settings=SETTINGS,
-    statements=tuple(HOLDS.values()),
+    statements=(LONG, SHORT),
     compute=compute,
     draw=draw,
     claims=claims,
