@@ -7,7 +7,7 @@ READY := .venv/.ready
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
-	$(BIN)/python examples/three_witnesses.py --out out
+	$(BIN)/solvable reproduce msfr/fig2 msfr/fig3 --out out
 
 test: lint types
 	$(BIN)/pytest -n 2 --dist worksteal

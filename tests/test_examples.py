@@ -26,7 +26,25 @@ def test_examples_say_what_they_do(example):
     assert "usage" in help_text.stdout
 
 
+def blocks(file):
+    """The Python of a page, block by block."""
+    text = (ROOT / file).read_text()
+    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
 def test_the_python_of_the_readme_runs():
-    text = (ROOT / "README.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    (code,) = blocks("README.md")
     exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_python_of_the_page_on_reproducing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    use, own = blocks("docs/reproduce.md")
+    exec(compile(use, "docs/reproduce.md", "exec"), {})
+    assert (tmp_path / "out" / "msfr" / "fig7" / "figure.svg").stat().st_size > 0
+    names = {}
+    exec(compile(own, "docs/reproduce.md", "exec"), names)
+    (figure,) = names["LAB"].figures
+    data = figure.compute("quick")
+    assert [claim.verdict for claim in figure.judge(data)] == ["holds corrected"]
+    figure.draw(data)

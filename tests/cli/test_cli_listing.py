@@ -11,6 +11,10 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     assert (done.status, done.err) == (0, "")
     labs = json.loads(done.out)["labs"]
     assert [lab["name"] for lab in labs] == list(PAPERS)
+    figures, claims = labs[0].pop("figures"), labs[0].pop("claims")
+    assert [figure["id"] for figure in figures][:2] == ["msfr/fig2", "msfr/fig3"]
+    assert [claim["id"] for claim in claims] == [id for f in figures for id in f["claims"]]
+    assert all(claim["statement"] and claim["source"] for claim in claims)
     assert labs[0] == {
         "name": "msfr",
         "title": "A Solvable Attention for Neural Scaling Laws",
@@ -21,8 +25,6 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
             "venue": "International Conference on Learning Representations (ICLR)",
             "year": 2025,
         },
-        "figures": [],
-        "claims": [],
     }
 
 
@@ -32,6 +34,23 @@ def test_list_fits_a_terminal_of_80_columns(solvable, monkeypatch):
     assert max(map(len, lines)) <= 80
     assert any("A Solvable Attention for Neural Scaling Laws" in line for line in lines)
     assert any("Bochen Lyu, Di Wang, Zhanxing Zhu" in line for line in lines)
+
+
+def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out = " ".join(solvable("list", "msfr/crossover").out.split())
+    assert "msfr/crossover/weak-0.3" in out
+    assert "Once Λ_s ≪ 1" in out
+    assert "The paper prints" in out
+    assert "msfr/fig3" not in out
+    (lab,) = json.loads(solvable("list", "msfr/window", "--json").out)["labs"]
+    assert [figure["id"] for figure in lab["figures"]] == ["msfr/window"]
+
+
+def test_list_refuses_an_unknown_figure(solvable):
+    done = solvable("list", "msfr/fig99")
+    assert done.status == 2
+    assert "figure of msfr must be one of fig2" in done.err
 
 
 def test_the_labs_with_papers_are_those_that_can_be_imported():

@@ -1,9 +1,12 @@
 """Misprints of the paper: the corrected form agrees with the flow, the printed one does not."""
 
+import math
+
 import numpy as np
 import pytest
 
 from solvable import msfr
+from solvable.msfr.figures._formulas import AlongContext, laplace
 
 CONTEXT = 3.0  # short, so that ψ (first − zeroth) = f¹ has not lost its digits
 CASES = [(0.5, 0.30, 0.55), (0.5, 0.90, 0.40), (1.4, 0.20, 0.35), (0.8, -0.30, 0.5)]
@@ -12,103 +15,52 @@ VISIBLE = 1e-5  # what a misprint changes at least: 10⁵ times the tolerance of
 
 
 def setting(strength, v, w):
-    """One task (p = 1) that starts along (1, Λ), and its quantities as the paper names them."""
-    u = np.array([[1.0, strength]])
-    task, init = msfr.Task(1, 2.0, [CONTEXT], [strength]), msfr.Init(v * u, w * u)
-    norm = 1.0 + strength**2
-    g, h = CONTEXT * ((v + w) * norm) ** 2, CONTEXT * ((v - w) * norm) ** 2
-    return task, init, g, h, CONTEXT * norm
+    """One task (p = 1) that starts along (1, Λ), and the paper's formulas for it."""
+    paper = AlongContext(CONTEXT, strength, v, w)
+    u = paper.direction[None, :]
+    return msfr.Task(1, 2.0, [CONTEXT], [strength]), msfr.Init(v * u, w * u), paper
 
 
 def by_order(task, init, order):
     return np.asarray(msfr.predict(task, init, TIMES, order))[:, 0]
 
 
-def roots(strength, g, h, c):
-    """λ, P and Q of Theorem 3.1 for a given C."""
-    f0 = (g - h) / 4
-    lam = np.sqrt(4 * strength**2 + 2 * c)
-    p = (4 * f0 * strength + 2 * c + lam * np.sqrt(4 * f0**2 + 2 * c)) / (
-        2 * (f0 - strength) * (lam - 2 * strength)
-    )
-    return lam, p, p * (2 * strength - lam) / (2 * strength + lam)
-
-
-def theorem(strength, g, h, rate, c):
-    """f⁰ of Theorem 3.1."""
-    lam, p, q = roots(strength, g, h, c)
-    grow = np.exp(rate * lam * TIMES)
-    return strength + lam / 2 * (1 / (1 + p * grow) - 1 / (1 + q * grow))
-
-
-def appendix(strength, g, h, rate, *, sign=1.0, start=1.0, factor=2.0):
-    """f¹ of App. J: `sign` of the e^{−2ξt} term of I_z, `start` of I(0), `factor` of m − n."""
-    c = g * h / 2
-    lam, p, q = roots(strength, g, h, c)
-    xi = rate * lam / 2
-    k = strength * rate / xi
-
-    def i_u(t):
-        up, down = np.exp(2 * xi * t), np.exp(-2 * xi * t)
-        return (
-            -(q**2) * up * strength * (1 + k)
-            + down * strength * (k - 1)
-            + 4 * rate * q * t * (strength**2 + c)
-        )
-
-    def i_z(t):
-        up, down = np.exp(2 * xi * t), np.exp(-2 * xi * t)
-        return (
-            p**2 * up * strength * (1 - k)
-            + sign * down * strength * (1 + k)
-            + 4 * rate * p * t * (strength**2 + c)
-        )
-
-    m = (i_u(TIMES) - start * i_u(0.0)) / (q * np.exp(xi * TIMES) + np.exp(-xi * TIMES)) ** 2
-    n = (i_z(TIMES) - start * i_z(0.0)) / (p * np.exp(xi * TIMES) + np.exp(-xi * TIMES)) ** 2
-    return (4 * theorem(strength, g, h, rate, c) + factor * (m - n)) / (4 * (1 + strength**2) ** 2)
+def first_order(task, init):
+    return CONTEXT * (by_order(task, init, "first") - by_order(task, init, "zeroth"))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_theorem_needs_c_equal_to_half_of_gh(case):
     """Erratum 2, eq. (40): C = gh/2, where gh = (vᵀHv + wᵀHw)² − 4 f0²."""
-    strength, v, w = case
-    task, init, g, h, rate = setting(*case)
+    task, init, paper = setting(*case)
     true = by_order(task, init, "zeroth")
-    norm = (1.0 + strength**2) ** 2 * CONTEXT * (v**2 + w**2)
-    f0 = (g - h) / 4
-    corrected = (norm**2 - 4 * f0**2) / 2
-    scale = max(abs(f0), strength)
+    corrected = paper.constant()
+    assert corrected == pytest.approx(paper.g * paper.h / 2, rel=1e-12)
+    scale = max(abs(paper.g - paper.h) / 4, paper.strength)
     # 1e-11: λ − 2Λ cancels in P.
-    np.testing.assert_allclose(
-        theorem(strength, g, h, rate, corrected), true, rtol=0.0, atol=1e-11 * scale
-    )
-    without_half = theorem(strength, g, h, rate, 2 * corrected)
+    np.testing.assert_allclose(paper.theorem(TIMES), true, rtol=0.0, atol=1e-11 * scale)
+    without_half = paper.theorem(TIMES, paper.constant(half=1.0))
     assert np.max(np.abs(without_half - true)) > VISIBLE
-    assert abs((norm - 4 * f0**2) / 2 - corrected) > VISIBLE * corrected  # without the square
+    assert abs(paper.constant(power=1) - corrected) > VISIBLE * corrected  # without the square
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.4])
 def test_balanced_flow_has_twice_the_printed_exponent(strength):
     """Erratum 3, eq. (58): the exponent is −2aΛt."""
-    task, init, g, _, rate = setting(strength, 0.2, 0.2)
-    true, f0 = by_order(task, init, "zeroth"), g / 4
-
-    def form(exponent):
-        return strength / (1 + (strength - f0) / f0 * np.exp(-exponent * rate * strength * TIMES))
-
-    np.testing.assert_allclose(form(2.0), true, rtol=1e-12)
-    np.testing.assert_allclose(msfr.balanced(strength, f0, rate, TIMES), true, rtol=1e-12)
-    assert np.max(np.abs(form(1.0) - true)) > VISIBLE
+    task, init, paper = setting(strength, 0.2, 0.2)
+    true = by_order(task, init, "zeroth")
+    np.testing.assert_allclose(paper.balanced(TIMES), true, rtol=1e-12)
+    ours = msfr.balanced(strength, paper.g / 4, paper.rate, TIMES)
+    np.testing.assert_allclose(ours, true, rtol=1e-12)
+    assert np.max(np.abs(paper.balanced(TIMES, twice=1.0) - true)) > VISIBLE
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_first_order_is_appendix_j_for_starts_along_the_context(case):
-    strength, *_ = case
-    task, init, g, h, rate = setting(*case)
-    true = CONTEXT * (by_order(task, init, "first") - by_order(task, init, "zeroth"))
+    task, init, paper = setting(*case)
     # 1e-10: e^{2ξt} terms cancel in m − n.
-    np.testing.assert_allclose(appendix(strength, g, h, rate), true, rtol=0.0, atol=1e-10)
+    true = first_order(task, init)
+    np.testing.assert_allclose(paper.first_order(TIMES), true, rtol=0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -117,18 +69,28 @@ def test_first_order_is_appendix_j_for_starts_along_the_context(case):
 )
 def test_appendix_j_as_printed_is_not_the_first_order(case, misprint):
     """Erratum 9: the sign in I_z (149), (151), the missing I(0) (150), (151), and (137)'s 2."""
-    strength, *_ = case
-    task, init, g, h, rate = setting(*case)
-    true = CONTEXT * (by_order(task, init, "first") - by_order(task, init, "zeroth"))
-    assert np.max(np.abs(appendix(strength, g, h, rate, **misprint) - true)) > VISIBLE
+    task, init, paper = setting(*case)
+    gap = np.max(np.abs(paper.first_order(TIMES, **misprint) - first_order(task, init)))
+    assert gap > VISIBLE
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_first_order_starts_at_the_exact_prediction(case):
     """f¹(0) = v₁w₁, which App. J without I(0) misses."""
-    strength, v, w = case
-    task, init, g, h, rate = setting(*case)
-    change = CONTEXT * (by_order(task, init, "first")[0] - by_order(task, init, "zeroth")[0])
-    assert change == pytest.approx(CONTEXT * v * w, rel=1e-12)
-    assert appendix(strength, g, h, rate)[0] == pytest.approx(CONTEXT * v * w, rel=1e-12)
-    assert abs(appendix(strength, g, h, rate, start=0.0)[0] - CONTEXT * v * w) > VISIBLE
+    _, v, w = case
+    task, init, paper = setting(*case)
+    assert first_order(task, init)[0] == pytest.approx(CONTEXT * v * w, rel=1e-12)
+    assert paper.first_order(TIMES)[0] == pytest.approx(CONTEXT * v * w, rel=1e-12)
+    assert abs(paper.first_order(TIMES, start=0.0)[0] - CONTEXT * v * w) > VISIBLE
+
+
+def test_laplace_is_exact_for_a_gaussian_and_off_for_the_tasks_integral():
+    """Errata 4, (76), (83): ∫ s^-α e^{−c s^-α} ds has Γ(1 − 1/α), Laplace's method √(2π)/e."""
+    x = np.linspace(-8.0, 8.0, 4001)
+    assert laplace(x, np.exp(-0.5 * (x - 1.0) ** 2)) == pytest.approx(np.sqrt(2 * np.pi), rel=1e-4)
+    alpha, c = 1.8, 1e4
+    s = np.geomspace(1.0, 1e9, 400_000)
+    integrand = s**-alpha * np.exp(-c * s**-alpha)
+    front = c ** (1 / alpha - 1) / alpha
+    assert np.trapezoid(integrand, s) == pytest.approx(front * math.gamma(1 - 1 / alpha), rel=1e-3)
+    assert laplace(s, integrand) == pytest.approx(front * np.sqrt(2 * np.pi) / np.e, rel=1e-3)

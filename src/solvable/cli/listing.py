@@ -1,49 +1,106 @@
 """``solvable list``: what there is."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ..papers import PAPERS
+import tyro
+
 from .arguments import Flag
+from .compute import ComputeOptions
 from .screen import print_json, print_rich
+
+if TYPE_CHECKING:
+    from ..reproduce import Figure, Lab
 
 
 @dataclass(frozen=True)
 class List:
     """Show every lab with its paper, its figures and its claims."""
 
+    targets: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="[TARGET ...]", help_behavior_hint=""),
+    ] = ()
+    """LAB or LAB/FIGURE whose claims to show; every lab and figure, without them, unless given"""
     json: Flag = False
-    """print one JSON document instead of a table"""
+    """print one JSON document, claims included, instead of tables"""
 
     def run(self) -> int:
-        """Print the labs."""
-        labs = [_describe(lab) for lab in PAPERS]
+        """Print the labs, or the claims of some figures."""
+        ComputeOptions().quieten()
+        from .. import reproduce
+
         if self.json:
-            print_json({"labs": labs})
+            chosen = {figure.id for figure in reproduce.figures(self.targets or ("all",))}
+            labs = [_describe(lab, chosen) for lab in reproduce.labs().values()]
+            print_json({"labs": [lab for lab in labs if lab["figures"] or not self.targets]})
+        elif self.targets:
+            print_rich(_claims(reproduce.figures(self.targets)))
         else:
-            print_rich(_table(labs))
+            words = "solvable list msfr/fig3 shows the claims of a figure, --json those of all"
+            print_rich(*(_table(lab) for lab in reproduce.labs().values()), words)
         return 0
 
 
-def _describe(lab: str) -> dict[str, Any]:
-    paper = {name: value for name, value in asdict(PAPERS[lab]).items() if name != "lab"}
-    return {"name": lab, "title": paper["title"], "paper": paper, "figures": [], "claims": []}
+def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
+    paper = asdict(lab.paper)
+    name = paper.pop("lab")
+    figures = [figure for figure in lab.figures if figure.id in chosen]
+    return {
+        "name": name,
+        "title": paper["title"],
+        "paper": paper,
+        "figures": [
+            {"id": f.id, "title": f.title, "note": f.note, "claims": [s.id for s in f.statements]}
+            for f in figures
+        ],
+        "claims": [
+            {"id": s.id, "statement": s.text, "source": s.source, "printed": s.printed}
+            for figure in figures
+            for s in figure.statements
+        ],
+    }
 
 
-def _table(labs: list[dict[str, Any]]) -> Any:
+def _table(lab: "Lab") -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    paper = lab.paper
+    heading = Text.assemble(
+        (f"{paper.lab}  ", "bold"),
+        (paper.title, "bold"),
+        f"\n{', '.join(paper.authors)}; {paper.venue} {paper.year}",
+    )
+    table = Table(
+        title=heading,
+        title_justify="left",
+        title_style="",
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        pad_edge=False,
+        show_edge=False,
+    )
+    table.add_column("figure", no_wrap=True)
+    table.add_column("title")
+    table.add_column("claims", justify="right")
+    for figure in lab.figures:
+        table.add_row(figure.id, figure.title, str(len(figure.statements)))
+    return table
+
+
+def _claims(figures: "list[Figure]") -> Any:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    table.add_column("lab", style="bold", no_wrap=True)
-    table.add_column("paper")
-    table.add_column("figures", justify="right")
-    table.add_column("claims", justify="right")
-    for lab in labs:
-        paper = lab["paper"]
-        words = f"{paper['title']}\n{', '.join(paper['authors'])}\n{paper['venue']} {paper['year']}"
-        counts = (
-            str(len(lab[what])) if lab[what] else "none yet" for what in ("figures", "claims")
-        )
-        table.add_row(lab["name"], words, *counts)
+    table.add_column("claim", overflow="fold")
+    table.add_column("statement", ratio=1)
+    table.add_column("source")
+    for figure in figures:
+        for said in figure.statements:
+            words = f"{said.text} [The paper prints {said.printed}.]" if said.printed else said.text
+            table.add_row(said.id, words.replace("[", r"\["), said.source)
     return table

@@ -14,10 +14,9 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any, Literal
 
-from .. import validation
 from . import registry
 from .claim import Claim
-from .figure import SIZES, Figure, Size
+from .figure import SIZES, Size
 from .report import write_report
 from .stage import workbench
 from .store import (
@@ -100,6 +99,8 @@ def run(
     Raises:
         ValueError: for an unknown target, or an `out` that is in use or cannot be written.
     """
+    from .. import validation  # imports JAX, which a worker imports only if its figures do
+
     validation.one_of("size", size, SIZES)
     jobs = validation.whole("jobs", (os.cpu_count() or 1) if jobs is None else jobs, 1)
     chosen = registry.figures(targets)
@@ -109,7 +110,8 @@ def run(
         configs = {figure.id: Config.of(figure, size) for figure in chosen}
         outcomes = {figure.id: Outcome(figure.id) for figure in chosen}
         benches = {id: bench_of(out, id, config.key) for id, config in configs.items()}
-        sweep_up(out, keep=set() if fresh else set(benches.values()))
+        for id, bench in benches.items():
+            sweep_up(out, id, keep=None if fresh else bench)
         todo: deque[str] = deque()
         for id, config in configs.items():
             found = read_result(folder_of(out, id))
@@ -118,11 +120,11 @@ def run(
                 see(outcomes[id], "")
             else:
                 todo.append(id)
-        crew = _Crew(todo, outcomes, benches, size, prepare, see)
+        crew = _Crew(todo, outcomes, configs, benches, prepare, see)
         try:
             for id, done in crew.work(min(jobs, len(todo))):
                 publish(done, folder_of(out, id))
-                sweep_up(out, keep={benches[other] for other in todo if other != id})
+                sweep_up(out, id, keep=None)
                 result = read_result(folder_of(out, id))
                 outcomes[id].claims = [] if result is None else result.claims
                 write_report(out)
@@ -140,13 +142,14 @@ class _Crew:
         self,
         todo: deque[str],
         outcomes: dict[str, Outcome],
+        configs: dict[str, Config],
         benches: dict[str, Path],
-        size: Size,
         prepare: Callable[[], None],
         see: Watch,
     ):
-        self._todo, self._outcomes, self._benches = deque(todo), outcomes, benches
-        self._size, self._prepare, self._see = size, prepare, see
+        self._todo, self._outcomes = deque(todo), outcomes
+        self._configs, self._benches = configs, benches
+        self._prepare, self._see = prepare, see
         self._workers: dict[connection.Connection, Any] = {}
         self._at: dict[connection.Connection, str] = {}
 
@@ -185,7 +188,7 @@ class _Crew:
     def _hire(self) -> None:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        worker = context.Process(target=_worker, args=(theirs, self._size, self._prepare))
+        worker = context.Process(target=_worker, args=(theirs, self._prepare))
         worker.daemon = True
         worker.start()
         theirs.close()
@@ -203,7 +206,7 @@ class _Crew:
         self._outcomes[id].state = "running"
         self._see(self._outcomes[id], "starting")
         with contextlib.suppress(BrokenPipeError):  # a dead worker is found by its silence
-            line.send((id, self._benches[id]))
+            line.send((self._configs[id], self._benches[id]))
 
     def _leave(self, line: connection.Connection) -> int | None:
         self._at.pop(line, None)
@@ -220,17 +223,16 @@ class _Crew:
             worker.join()
 
 
-def _worker(line: connection.Connection, size: Size, prepare: Callable[[], None]) -> None:
+def _worker(line: connection.Connection, prepare: Callable[[], None]) -> None:
     """Compute figures until the line is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process says when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepare()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            id, bench = line.recv()
+            config, bench = line.recv()
             try:
-                figure = registry.figure(id)
-                line.send(("done", *_make(figure, size, bench, line)))
+                line.send(("done", *_make(config, bench, line)))
             except BrokenPipeError:
                 raise
             except Exception as error:
@@ -245,10 +247,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _make(
-    figure: Figure, size: Size, bench: Path, line: connection.Connection
-) -> tuple[str, float]:
+def _make(config: Config, bench: Path, line: connection.Connection) -> tuple[str, float]:
     """All files of a figure, in a folder that is ready to be published."""
+    figure = registry.figure(config.figure)
     began, told = clock.monotonic(), 0.0
 
     def tell(words: str) -> None:
@@ -259,9 +260,9 @@ def _make(
             told = now
 
     with workbench(bench, tell):
-        dataset = figure.compute(size)
+        dataset = figure.compute(config.size)
     claims = figure.judge(dataset)
     tell("drawing")
     seconds = clock.monotonic() - began
-    done = write_result(bench, figure, Config.of(figure, size), dataset, claims, seconds)
+    done = write_result(bench, figure, config, dataset, claims, seconds)
     return str(done), seconds

@@ -33,6 +33,9 @@ _SHARED = ("numerics", "training.py", "validation.py", "style.py")
 
 def write_dataset(dataset: "xr.Dataset", path: Path) -> None:
     """Write a Zarr store whole or not at all."""
+    words = [name for name, variable in dataset.variables.items() if variable.dtype.kind == "U"]
+    for name in words:  # Zarr has a specification of strings of any length, not of fixed length
+        dataset = dataset.assign({name: dataset[name].astype(object)})
     beside = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
     dataset.to_zarr(beside, mode="w", consolidated=False)
     with contextlib.suppress(OSError):  # another run was quicker with the same numbers
@@ -217,11 +220,12 @@ def publish(done: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def sweep_up(out: Path, keep: set[Path]) -> None:
-    """Remove what earlier, killed runs left, except the workbenches still of use."""
-    for pattern in ("*/.*.old", "*/.*.work"):
-        for folder in out.glob(pattern):
-            if folder not in keep:
+def sweep_up(out: Path, figure: str, keep: Path | None) -> None:
+    """Remove what killed runs left of a figure, except the workbench still of use."""
+    lab, name = figure.split("/")
+    for pattern in (f".{name}-*.old", f".{name}-*.work"):
+        for folder in (out / lab).glob(pattern):
+            if folder != keep:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -5,6 +5,7 @@ lose them.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,12 +94,12 @@ class AlongContext:
         xi = rate * lam / 2
         k = strength * rate / xi
 
-        def i_u(t: np.ndarray | float) -> np.ndarray:
+        def i_u(t: Any) -> Any:
             up, down = np.exp(2 * xi * t), np.exp(-2 * xi * t)
             linear = 4 * rate * q * t * (strength**2 + c)
             return -(q**2) * up * strength * (1 + k) + down * strength * (k - 1) + linear
 
-        def i_z(t: np.ndarray | float) -> np.ndarray:
+        def i_z(t: Any) -> Any:
             up, down = np.exp(2 * xi * t), np.exp(-2 * xi * t)
             linear = 4 * rate * p * t * (strength**2 + c)
             return p**2 * up * strength * (1 - k) + sign * down * strength * (1 + k) + linear

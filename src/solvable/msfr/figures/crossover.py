@@ -54,7 +54,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     for each, gamma in zip(axes, GAMMAS, strict=True):
         for k, strength in enumerate(STRENGTHS):
             t, local = (data[f"{what}:{gamma}-{strength:g}"] for what in ("time", "local"))
-            each.plot(t, local, color=colour(k), label=rf"$\Lambda_1 = {strength:g}$")
+            label = rf"$\Lambda_1 = {strength:g}$"
+            each.plot(t, local, color=colour(k), label=label, linewidth=1.3)
         weak, strong = _exponents(gamma)
         for k, (value, words) in enumerate(
             (
@@ -64,11 +65,13 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
         ):
             each.axhline(value, color=colour(k), linestyle=":", linewidth=1.2, label=words)
         each.set_xscale("log")
-        each.set_ylim(0.0, 1.4)
+        each.set_ylim(0.0, 1.2)
         each.set_xlabel("$t$")
         each.set_ylabel(r"$-\,d \log L / d \log t$")
         each.set_title(rf"$\gamma = {gamma}$", fontsize=9.0)
-        each.legend(fontsize=7.0, loc="upper left")
+    figure.set_size_inches(7.5, 3.7)
+    lines, labels = axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=2, fontsize=8.0)
     return figure
 
 
@@ -124,6 +127,7 @@ FIGURE = Figure(
     note=(
         "Not in the paper. The rate of task s is p_s ψ_s Λ_s (1 + Λ_s²): with Λ_s ≫ 1 it falls "
         "like s^-(α+β+3γ), with Λ_s ≪ 1 like s^-(α+β+γ). α = 1.8, β = 0, ψ = 100, init (107), "
-        "order zero."
+        "order zero. At first each task is "
+        "learned by itself, so that the exponent swings; at the end the last task is."
     ),
 )

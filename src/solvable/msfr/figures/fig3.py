@@ -80,7 +80,7 @@ def _in_time(settings: Settings, alpha: float) -> xr.Dataset:
     left = np.asarray(run.predictions)[:, points] - STRENGTH
     weights = np.asarray(task.weights)
     members = np.arange(task.num_tasks // 100, task.num_tasks // 5 + 1)
-    far = np.geomspace(t[1], settings["far"], 80)
+    far = np.geomspace(t[1], settings["far"], len(t))  # as many: one compilation
     law = time_law(task, init, "exact")
     assert law.amplitude is not None
     return xr.Dataset(
@@ -232,8 +232,6 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
         axes[2].plot(n, get("data_expected"), color=colour(k), **THEORY)
         many = get("many_data")
         axes[2].plot(many, get("data_limit"), color=colour(k), alpha=0.5, linewidth=0.8)
-    axes[1].set_xlim(right=100.0)
-    axes[1].set_ylim(bottom=data["trained:2.1"].values.min() / 3)
     get = _of(data, ALPHAS[0])
     t, members = get("time")[1:], get("member")
     shown = np.unique(np.round(np.geomspace(1, len(members), 9)).astype(int)) - 1
@@ -255,6 +253,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
             each.plot([], [], color="0.3", alpha=0.5, linewidth=0.8, label=f"${end}$: $\\to {law}$")
         else:
             each.plot([], [], label=f"$\\propto {law}$", **LAW)
+    axes[1].set_xlim(data["time:2.1"].values[1], 100.0)
+    axes[1].set_ylim(bottom=data["trained:2.1"].values.min() / 3)
     loglog(axes[3], "C = D t", title=rf"$\alpha = {ALPHAS[0]}$")
     for each in axes:
         each.legend(fontsize=7.5)

@@ -37,6 +37,12 @@ def _key(beta: float, gamma: float) -> str:
     return f"γ={gamma}" if gamma else f"β={beta}"
 
 
+def _times(task: Task) -> np.ndarray:
+    """From the first task's first move to the last one's end; as many for every task."""
+    whole = time_law(task, Init(*INIT)).grid()
+    return np.geomspace(whole[0], whole[-1], 100)
+
+
 def _curves(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
     """The flow far in time, and a stretch of gradient descent with a step that follows it."""
     task, init = _task(settings["num_tasks"], beta, gamma), Init(*INIT)
@@ -47,8 +53,7 @@ def _curves(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
     how = {"lr": lr, "steps": settings["steps"], "log_every": max(1, settings["steps"] // 2000)}
     run = train(task, init, progress=step, **how)
     kept = np.unique(np.searchsorted(run.step, points).clip(1, len(run.step) - 1))
-    law = time_law(task, init)
-    far = law.grid(per_decade=8)
+    far = _times(task)
     return xr.Dataset(
         {
             "trained": ("time", np.asarray(run.loss)[kept]),
@@ -76,7 +81,7 @@ def _resources(settings: Settings, gamma: float) -> xr.Dataset:
 def _split(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
     """(b), (f): the exact frontier at the paper's size, members of it, and the law's."""
     task, init = _task(settings["num_tasks"], beta, gamma), Init(*INIT)
-    t = time_law(task, init).grid(per_decade=6)
+    t = _times(task)
     members = np.unique(np.round(np.geomspace(5, 100, 7)).astype(int))
     curves = [np.asarray(loss(task, init, t, size=int(size))) for size in members]
     budgets = np.geomspace(2 * t[0], t[-1] * settings["num_tasks"], 40)

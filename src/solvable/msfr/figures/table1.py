@@ -18,7 +18,7 @@ ALPHAS = (1.8, 2.1, 2.5, 3.0)
 CONTEXT, STRENGTH = 100.0, 0.5
 INIT = (0.1, 0.11)  # (106)
 SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"time_tasks": 30_000, "law_tasks": 10**5, "split_tasks": 10_000, "per_decade": 4},
+    "quick": {"time_tasks": 10**5, "law_tasks": 10**5, "split_tasks": 10_000, "per_decade": 4},
     "default": {"time_tasks": 10**5, "law_tasks": 10**5, "split_tasks": 30_000, "per_decade": 6},
     "full": {"time_tasks": 10**6, "law_tasks": 10**6, "split_tasks": 10**5, "per_decade": 8},
 }

@@ -15,7 +15,7 @@ from ._judging import WITHIN, seen
 ALPHA, CONTEXT, STRENGTH = 1.8, 100.0, 0.5
 INIT = (0.1, 0.11)  # (106)
 SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"num_tasks": [500, 5000, 50_000, 10**5], "per_decade": 6},
+    "quick": {"num_tasks": [500, 5000, 10**5], "per_decade": 6},
     "default": {"num_tasks": [500, 5000, 50_000, 10**5, 10**6], "per_decade": 8},
     "full": {"num_tasks": [500, 5000, 50_000, 10**5, 10**6], "per_decade": 12},
 }
@@ -63,7 +63,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _power(count: int) -> str:
+def _power(count: Any) -> str:
     exponent = int(np.floor(np.log10(count)))
     lead = count / 10**exponent
     return rf"10^{{{exponent}}}" if lead == 1 else rf"{lead:g} \cdot 10^{{{exponent}}}"

@@ -17,7 +17,7 @@ from ..task import Task
 from ..theory import Order
 from ..theory._loss import initial_residual, kernel_of, shares_everything, starts
 from ._exponents import exponents_of
-from ._law import PER_DECADE, Law, check_law
+from ._law import PER_DECADE, Law, check_law, in_blocks
 from ._resources import time_range
 from ._shape import shape_of
 
@@ -50,6 +50,7 @@ class Frontier:
 
 _PIECE = 512  # tasks added up at once
 _COLUMNS = 9  # sizes tried at once for a budget
+_ROWS = 8  # budgets in a call
 
 Pairs = Float[Array, "budgets columns"]
 
@@ -89,7 +90,7 @@ def _losses(task: Task, init: Init, t: Pairs, size: Pairs, order: Order, shared:
 
 
 def _best_sizes(
-    loss: Callable[[Array, Array], Array], compute: np.ndarray, most: int
+    loss: Callable[[np.ndarray, np.ndarray], np.ndarray], compute: np.ndarray, most: int
 ) -> np.ndarray:
     """The whole D in 1 … most that minimises L(C/D, D), for each C.
 
@@ -100,7 +101,7 @@ def _best_sizes(
     rows = np.arange(len(compute))
 
     def at(sizes: np.ndarray) -> np.ndarray:  # (budgets, columns)
-        return np.asarray(loss(jnp.asarray(compute[:, None] / sizes), jnp.asarray(sizes, float)))
+        return loss(compute[:, None] / sizes, sizes)
 
     coarse = np.round(np.geomspace(1, most, 5 * _COLUMNS)).astype(int).reshape(5, _COLUMNS)
     values = np.concatenate(
@@ -138,8 +139,12 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
     budget = np.atleast_1d(np.asarray(budget))
     shared = shares_everything(task, init)
 
-    def loss(t: Array, size: Array) -> Array:
-        return _losses(task, init, t, size, order, shared)
+    def block(t: np.ndarray, size: np.ndarray) -> np.ndarray:
+        pairs = jnp.asarray(t), jnp.asarray(size, float)
+        return np.asarray(_losses(task, init, *pairs, order, shared))
+
+    def loss(t: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return in_blocks(block, t, size, block=_ROWS)
 
     size = _best_sizes(loss, budget, task.num_tasks + 1)
     value, slope = _around(loss, budget, size, task.num_tasks + 1)
@@ -158,7 +163,10 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
 
 
 def _around(
-    loss: Callable[[Array, Array], Array], compute: np.ndarray, size: np.ndarray, most: int
+    loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    compute: np.ndarray,
+    size: np.ndarray,
+    most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The loss at the best whole D, and the local exponent of the frontier in C.
 
@@ -173,8 +181,8 @@ def _around(
     t = compute[:, None, None] / near[:, :, None] * shifts
     sizes = np.broadcast_to(near[:, :, None], t.shape)
     flat = (len(compute), _COLUMNS)
-    losses = loss(jnp.asarray(t.reshape(flat)), jnp.asarray(sizes.reshape(flat), float))
-    below, value, above = np.moveaxis(np.asarray(losses).reshape(t.shape), -1, 0)
+    losses = loss(t.reshape(flat), sizes.reshape(flat)).reshape(t.shape)
+    below, value, above = np.moveaxis(losses, -1, 0)
     gone = (below <= 0.0) | (above <= 0.0)  # underflowed: it falls faster than any power
     slope = np.log(np.where(gone, 1.0, below) / np.where(gone, 1.0, above)) / 2e-4
     slope = np.where(gone, np.inf, slope)

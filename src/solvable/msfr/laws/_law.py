@@ -141,11 +141,27 @@ def curve_and_slope(
     """A loss curve and its local exponent, from a function that treats its entries one by one."""
 
     def curve(x: np.ndarray) -> np.ndarray:
-        return np.asarray(loss(jnp.asarray(x)))
+        return in_blocks(lambda part: np.asarray(loss(jnp.asarray(part))), x)
 
     def local(x: np.ndarray) -> np.ndarray:
-        point = jnp.asarray(x)
-        value, change = jax.jvp(loss, (point,), (point,))
-        return -np.asarray(change / value)
+        def block(part: np.ndarray) -> np.ndarray:
+            point = jnp.asarray(part)
+            value, change = jax.jvp(loss, (point,), (point,))
+            return -np.asarray(change / value)
+
+        return in_blocks(block, x)
 
     return curve, local
+
+
+def in_blocks(
+    function: Callable[..., np.ndarray], *rows: np.ndarray, block: int = 32
+) -> np.ndarray:
+    """A function of rows (axis 0), always called with `block` of them: any number compiles once."""
+    length = len(rows[0])
+    if length == 0:
+        return np.zeros(0)
+    short = -length % block
+    padded = [np.pad(x, [(0, short)] + [(0, 0)] * (x.ndim - 1), mode="edge") for x in rows]
+    parts = [function(*(x[k : k + block] for x in padded)) for k in range(0, length, block)]
+    return np.concatenate(parts)[:length]

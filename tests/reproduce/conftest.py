@@ -1,0 +1,119 @@
+"""A lab of an installed package: tiny figures, found through their entry point."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SOURCE = """
+import os, pathlib, time
+
+import matplotlib.figure
+import numpy as np
+import xarray as xr
+
+from solvable.papers import Paper
+from solvable.reproduce import Figure, Lab, Statement, stage
+
+DIARY = pathlib.Path(os.environ.get("TOY_DIARY", os.devnull))
+PAUSE = float(os.environ.get("TOY_PAUSE", "0"))
+
+
+def note(word):
+    with DIARY.open("a") as diary:
+        diary.write(f"{word} {os.getpid()}\\n")
+
+
+def part(name, value):
+    note(name)
+    time.sleep(PAUSE)
+    return xr.Dataset({name: ("x", value + np.arange(3.0))}, coords={"x": [1, 2, 3]})
+
+
+def draw(data):
+    figure = matplotlib.figure.Figure()
+    figure.add_subplot().plot(data.x, data.first)
+    return figure
+
+
+def make(name, expected=1.0, compute=None):
+    said = Statement(f"toy/{name}/value", "The first value is 1 & <2>.", "Sec. 1")
+
+    def usual(size):
+        count = {"quick": 2, "default": 3, "full": 4}[size]
+        names = ["first", "second", "third", "fourth"][:count]
+        return xr.merge([stage(n, lambda n=n: part(n, 1.0)) for n in names])
+
+    def claims(data):
+        return [said.judge(expected, data.first[0], 1e-9)]
+
+    return Figure(
+        id=f"toy/{name}", title=f"A toy, {name}",
+        settings={size: {"parts": k} for k, size in enumerate(("quick", "default", "full"))},
+        statements=(said,), compute=compute or usual, draw=draw, claims=claims, seed=7,
+    )
+
+
+def breaks(size):
+    raise ArithmeticError("nothing adds up")
+
+
+def dies(size):
+    os._exit(9)
+
+
+PAPER = Paper("toy", "toy2026", "Toys", ("A. Toymaker",), "Toy Conference", 2026)
+GOOD = (make("one"), make("two"), make("three"))
+BAD = (make("false", expected=2.0), make("broken", compute=breaks), make("dead", compute=dies))
+LAB = Lab(PAPER, GOOD + BAD)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Installs the toy lab for this process and its children; returns the folder it is in."""
+    site = tmp_path / "site"
+    info = site / "toy_lab-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "toy_lab.py").write_text(textwrap.dedent(SOURCE))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-lab\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[solvable.labs]\ntoy = toy_lab:LAB\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("TOY_DIARY", str(tmp_path / "diary"))
+    yield site
+    sys.modules.pop("toy_lab", None)
+
+
+@pytest.fixture
+def diary(tmp_path, toy):
+    """The parts that were computed, in order, with the process that did."""
+
+    def read():
+        path = tmp_path / "diary"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    return read
+
+
+def start(*arguments, **environment):
+    """The command line in a process of its own, which can be interrupted."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from solvable.cli import main; sys.exit(main())"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def solvable(toy):
+    """Starts the command line."""
+    return start

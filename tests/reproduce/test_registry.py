@@ -1,0 +1,79 @@
+"""Labs and figures by name: ours, and those of installed packages."""
+
+import pytest
+
+from solvable import reproduce
+from solvable.papers import PAPERS
+from solvable.reproduce import registry
+
+
+def test_our_labs_are_found_with_all_their_figures():
+    lab = reproduce.labs()["msfr"]
+    assert lab.paper is PAPERS["msfr"]
+    names = [figure.name for figure in lab.figures]
+    assert {f"fig{k}" for k in range(2, 11)} <= set(names)
+    assert {"crossover", "window", "table1", "table2", "unseen", "errata"} <= set(names)
+    assert len(set(names)) == len(names)
+
+
+def test_every_claim_has_one_id():
+    ids = [s.id for lab in reproduce.labs().values() for f in lab.figures for s in f.statements]
+    assert len(ids) == len(set(ids))
+    assert len(ids) > 100
+
+
+def test_an_installed_package_adds_a_lab(toy):
+    assert registry.names() == [*PAPERS, "toy"]
+    assert [f.id for f in reproduce.figures(["toy"])][:2] == ["toy/one", "toy/two"]
+    assert reproduce.figures(["all"])[-1].lab == "toy"
+
+
+def test_targets_are_taken_once_and_in_order(toy):
+    found = reproduce.figures(["toy/two", "toy/one", "toy/two"])
+    assert [figure.id for figure in found] == ["toy/two", "toy/one"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("msrf", r"target must be one of all, msfr.* or LAB/FIGURE, not 'msrf'"),
+        ("msfr/fig33", r"figure of msfr must be one of .*, not 'fig33'; did you mean msfr/fig3\?"),
+        ("nolab/fig1", r"lab must be one of msfr.*, not 'nolab'"),
+        ("", r"target must be one of all"),
+    ],
+)
+def test_an_unknown_target_is_refused_in_one_sentence(target, words):
+    with pytest.raises(ValueError, match=words):
+        reproduce.figures([target])
+
+
+def test_an_entry_point_must_be_a_lab_of_its_name(toy):
+    (toy / "toy_lab-1.0.dist-info" / "entry_points.txt").write_text(
+        "[solvable.labs]\nother = toy_lab:LAB\n"
+    )
+    with pytest.raises(ValueError, match=r"'other' of solvable\.labs must be a reproduce\.Lab"):
+        registry.lab("other")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "fig1"}, "id must be LAB/FIGURE, not 'fig1'"),
+        ({"settings": {"quick": {}}}, "settings of toy/one must have default, full"),
+        ({"id": "toy/zero"}, "a statement of toy/zero cannot have the id 'toy/one/value'"),
+    ],
+)
+def test_a_figure_that_contradicts_itself_is_refused(toy, change, words):
+    from dataclasses import replace
+
+    with pytest.raises(ValueError, match=words):
+        replace(registry.figure("toy/one"), **change)
+
+
+def test_a_figure_must_judge_what_it_announces(toy):
+    from dataclasses import replace
+
+    figure = registry.figure("toy/one")
+    silent = replace(figure, claims=lambda data: [])
+    with pytest.raises(RuntimeError, match=r"announces .* and judges"):
+        silent.judge(figure.compute("quick"))
