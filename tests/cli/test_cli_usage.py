@@ -7,8 +7,11 @@ import tyro
 from solvable import msfr
 
 SENTENCES = [
-    ("", "a command must be named, one of list, solve, train, cite, completion"),
-    ("frobnicate", "command must be one of list, solve, train, cite, completion, not 'frobnicate'"),
+    ("", "a command must be named, one of list, reproduce, solve, train, cite, completion"),
+    (
+        "frobnicate",
+        "command must be one of list, reproduce, solve, train, cite, completion, not 'frobnicate'",
+    ),
     ("--frobnicate", "--frobnicate is not an option of solvable"),
     ("solve", "a lab must be named, one of msfr; see solvable solve --help"),
     ("solve nolab", "lab must be one of msfr, not 'nolab'"),

@@ -9,6 +9,7 @@ import xarray as xr
 from solvable import msfr
 from solvable.msfr.figures import _softmax, fig9
 from solvable.msfr.figures._softmax import Saturated
+from solvable.msfr.task import realised_shares
 
 LONG = msfr.Task(4, 1.8, 12.0, 0.5)
 DATA = 60
@@ -24,7 +25,7 @@ def train_small(width):
 def test_the_flow_of_saturated_attention_is_training():
     t, trained = train_small(_softmax.WIDTH)
     flow = Saturated.of(LONG)
-    predicted = flow.loss(t, shares=_softmax.shares_of(LONG, DATA, 0))
+    predicted = flow.loss(t, shares=realised_shares(LONG, DATA, 0))
     # 1/steps for the steps of descent, which is 1 % at the first of these.
     np.testing.assert_allclose(trained, predicted, rtol=0.01)
     # With the task law instead of the realised shares it would not do.
@@ -33,7 +34,7 @@ def test_the_flow_of_saturated_attention_is_training():
 
 def test_the_flow_needs_attention_that_is_saturated_at_the_start():
     t, trained = train_small(5)
-    predicted = Saturated.of(LONG).loss(t, shares=_softmax.shares_of(LONG, DATA, 0))
+    predicted = Saturated.of(LONG).loss(t, shares=realised_shares(LONG, DATA, 0))
     assert np.min(np.abs(trained / predicted - 1.0)) > 0.1
 
 

@@ -204,6 +204,7 @@ def test_contents_name_every_figure_in_order_with_its_verdicts(source: str):
         "Window A figure without any claim no claims",
         "Dropped A figure that the lab no longer has no claims",
         "Figure 9 Not <computed> yet not computed",
+        "Errata found All corrections in one list ✎ 2 corrected",
     ]
     assert nav == "".join(wanted)
 

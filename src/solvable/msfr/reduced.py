@@ -215,8 +215,7 @@ def linear_problem(
     task = request.task
     weights = shares = task.weights
     if request.data is not None:
-        index = tasks.draw_tasks(weights, tasks.seed_keys(seed)[0], request.data)
-        shares = tasks.count_tasks(index, task.num_tasks)
+        shares = tasks.realised_shares(task, request.data, seed)
     problem = LinearProblem(
         context=task.contexts,
         strength=task.strengths,

@@ -187,6 +187,12 @@ def count_tasks(index: Int[Array, " data"], num_tasks: int) -> Float[Array, " ta
     return counts.astype(jnp.result_type(float)) / index.shape[0]
 
 
+def realised_shares(task: Task, data: int, seed: int) -> Float[Array, " tasks"]:
+    """The shares #_s / N of the data set of N data that a seed draws."""
+    index = draw_tasks(task.weights, seed_keys(seed)[0], data)
+    return count_tasks(index, task.num_tasks)
+
+
 def draw_signs(
     key: Key[Array, ""], data: Int[Array, " data"], longest: int
 ) -> Int[Array, "data columns"]:

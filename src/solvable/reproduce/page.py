@@ -166,9 +166,9 @@ def _chapter(chapter: Chapter, out: Path) -> str:
 <p>{_extent(chapter)}</p>
 {_failing(chapter)}
 {_contents(chapter)}
-{_errata(chapter)}
 {"".join(_picture(picture, chapter, out) for picture in chapter.pictures)}
 {_missing(chapter)}
+{_errata(chapter)}
 </section>"""
 
 
@@ -209,7 +209,7 @@ def _failing(chapter: Chapter) -> str:
         )
         for picture, claim in chapter.judged("fails")
     ]
-    return _findings("Claims that fail", "fails", entries)
+    return _findings(chapter, "Claims that fail", "fails", entries)
 
 
 def _errata(chapter: Chapter) -> str:
@@ -225,13 +225,13 @@ def _errata(chapter: Chapter) -> str:
             "Where": _where(picture, claim),
         }
         entries.append(_finding(entry))
-    return _findings("Errata found", "corrected", entries)
+    return _findings(chapter, "Errata found", "corrected", entries)
 
 
-def _findings(heading: str, kind: str, entries: Sequence[str]) -> str:
+def _findings(chapter: Chapter, heading: str, kind: str, entries: Sequence[str]) -> str:
     if not entries:
         return ""
-    return f"""<section class="findings {kind}">
+    return f"""<section class="findings {kind}" id="{_anchor(f"{chapter.name}/{kind}")}">
 <h3>{heading}</h3>
 <ol>{"".join(entries)}</ol>
 </section>"""
@@ -251,6 +251,9 @@ def _contents(chapter: Chapter) -> str:
     rows = [_content(p.id, p.title, _tally(p.claims)) for p in chapter.pictures]
     absent = '<span class="tally absent">not computed</span>'
     rows += [_content(figure.id, figure.title, absent) for figure in chapter.missing]
+    if corrected := [claim for _, claim in chapter.judged("holds corrected")]:
+        link = f'<a href="{_to(f"{chapter.name}/corrected")}">Errata found</a>'
+        rows.append(f"<li>{link} <span>All corrections in one list</span> {_tally(corrected)}</li>")
     return f"""<nav aria-label="{escape(f"Figures of {chapter.title}")}">
 <h3>Contents</h3>
 <ul class="contents">{"".join(rows)}</ul>
@@ -275,7 +278,7 @@ def _tally(claims: Sequence[Claim]) -> str:
 
 
 def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
-    note = picture.figure.note if picture.figure else ""
+    note = picture.figure.note if picture.figure else str(picture.result.attributes.get("note", ""))
     if chapter.paper and not picture.figure:
         note = "Made by another version: the lab has no such figure now."
     title = f" {escape(picture.title)}" if picture.title else ""

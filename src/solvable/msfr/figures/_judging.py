@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...reproduce import Claim, Statement
+from ...reproduce.numerals import number
 
 DECADES = 2.0  # over which a law must be seen
 WITHIN = 0.02  # of its exponent
@@ -48,9 +49,10 @@ class Seen:
 
     def words(self, symbol: str) -> str:
         """The window, to read."""
+        low, high = (number(float(f"{x:.2g}")) for x in (self.low, self.high))
         if self.high == self.low:
-            return f"Nowhere within 2 %; closest at {symbol} = {self.low:.2g}."
-        ends = f"{symbol} = {self.low:.2g} … {self.high:.2g}"
+            return f"Nowhere within 2 %; closest at {symbol} = {low}."
+        ends = f"{symbol} = {low} … {high}"
         return f"Within 2 % over {self.decades:.1f} decades, {ends}."
 
 

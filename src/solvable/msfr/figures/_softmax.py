@@ -9,9 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ...reproduce import Claim, Statement
 from .. import SoftmaxInit, Task
-from ..task import count_tasks, draw_tasks, seed_keys
 from ._drawing import LAW, THEORY, TRAINING
-from ._judging import worst_ratio
 
 ENTRY = 0.1  # of V and W_K at the start; W_Q has 1.1 times as much, as in (106)
 WIDTH = 501  # d_e: with u = 8 at the start attention is saturated, whatever S is
@@ -68,11 +66,9 @@ class Saturated:
         parts = np.einsum("ski,sk->si", frame, away)
         return cls(np.asarray(task.weights), rates, rates * parts**2)
 
-    def loss(
-        self, t: Any, *, size: int | None = None, shares: np.ndarray | None = None
-    ) -> np.ndarray:
+    def loss(self, t: Any, *, size: int | None = None, shares: Any = None) -> np.ndarray:
         """L at each time, for a model of size D, trained on tasks with the given shares."""
-        shares = self.weights if shares is None else shares
+        shares = self.weights if shares is None else np.asarray(shares)
         learned = np.arange(1, len(self.weights) + 1) < (size or np.inf)
         speed = 2.0 * (shares * learned)[:, None] * self.rates
         amount = 0.5 * self.weights[:, None] * self.errors
@@ -100,12 +96,6 @@ class Saturated:
             where.append(int(np.argmin(losses)))
             best.append(losses[where[-1]])
         return np.array(best), sizes[where]
-
-
-def shares_of(task: Task, data: int, seed: int) -> np.ndarray:
-    """#_s/N of the data set that `train` draws with this seed."""
-    index = draw_tasks(task.weights, seed_keys(seed)[0], data)
-    return np.asarray(count_tasks(index, task.num_tasks))
 
 
 def between(low: float | int, high: float | int, count: int) -> list[int]:
@@ -184,11 +174,6 @@ def judge_exponent(
     slope = read_exponent(x, y, theory, law)
     note = f"{slope.words(symbol)} {READ} {note}".rstrip()
     return said.judge(law, slope.value, WITHIN * law, note=note)
-
-
-def gap(measured: Any, expected: Any) -> float:
-    """The largest |measured/expected − 1|."""
-    return worst_ratio(np.asarray(measured), np.asarray(expected))
 
 
 def _runs(good: np.ndarray) -> np.ndarray:

@@ -9,7 +9,9 @@ import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from .. import Run, Task, train
+from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
+from ._judging import worst_ratio
 from ._softmax import (
     NEVER_ENDING,
     OVER_SETS,
@@ -18,11 +20,9 @@ from ._softmax import (
     draw_data_sets,
     envelope,
     few_ticks,
-    gap,
     judge_exponent,
     optimal,
     over_data_sets,
-    shares_of,
     start,
     steady_decades,
 )
@@ -145,7 +145,7 @@ def _data(settings: dict) -> xr.Dataset:
             # One seed at a time has the shapes of the runs on the population: compiled already.
             runs = [_train(settings, alpha, data=data, seed=k) for k in seeds]
             trained.append([float(run.loss[-1]) for run in runs])
-            shares = [shares_of(task, data, k) for k in seeds]
+            shares = [realised_shares(task, data, k) for k in seeds]
             realised.append([flow.loss(NEVER_ENDING, shares=x)[0] for x in shares])
             expected.append(flow.mean_loss(NEVER_ENDING, data))
             step(len(expected), len(ALPHAS) * len(amounts))
@@ -299,7 +299,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         steady = steady_decades(here.descent_time, here.descent)
         slowest, fastest = float(here.halved.max()), float(here.halved.min())
         found += [
-            SIZE[a].judge(0.0, gap(last.size_trained, here.size_theory), 0.01),
+            SIZE[a].judge(0.0, worst_ratio(last.size_trained, here.size_theory), 0.01),
             judge_exponent(
                 SIZE_EXPONENT[a],
                 a - 1.0,
@@ -308,7 +308,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
                 last.size_trained,
                 here.size_theory,
             ),
-            DATA[a].judge(0.0, gap(here.data_trained, here.data_realised), 0.01),
+            DATA[a].judge(0.0, worst_ratio(here.data_trained, here.data_realised), 0.01),
             judge_exponent(
                 DATA_EXPONENT[a],
                 (a - 1.0) / a,
@@ -344,7 +344,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         *found,
         COMPUTE.judge(
             0.0,
-            gap(seen.envelope, seen.same_sizes),
+            worst_ratio(seen.envelope, seen.same_sizes),
             0.01,
             note="Over the same D; where the best D of all is among the sizes trained.",
         ),

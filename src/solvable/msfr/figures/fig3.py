@@ -21,7 +21,7 @@ from .. import (
     train,
     train_brute,
 )
-from ..task import count_tasks, draw_tasks, seed_keys
+from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import START, judge_law, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
@@ -131,12 +131,7 @@ def _in_data(settings: Settings, alpha: float) -> xr.Dataset:
         how = {"data": data, "seed": tuple(seeds), "log_every": steps}
         run = train(task, init, lr=lr, steps=steps, **how)
         trained.append(np.asarray(run.loss)[:, -1])
-        shares = np.stack(
-            [
-                count_tasks(draw_tasks(task.weights, seed_keys(s)[0], data), task.num_tasks)
-                for s in seeds
-            ]
-        )
+        shares = np.stack([realised_shares(task, data, seed) for seed in seeds])
         left = np.asarray(residual(alone, init, t * shares.ravel())).reshape(shares.shape)
         counted.append(0.5 * np.sum(weights * left**2, axis=1))
         expected.append(float(loss(task, init, t, data=data)))
@@ -275,7 +270,7 @@ TIME = _each(
 )  # fmt: skip
 FINITE = _each(
     "finite", "The law in t, cut off at the first and the last task, is the exact sum for "
-    "t ≥ 0.03, α = {a} (largest relative gap).", "Fig. 3b, §5",
+    "t ≥ 0.03, α = {a} (largest relative gap).", "Fig. 3b",
 )  # fmt: skip
 SIZE = _each(
     "size", "L(D) of gradient descent is that of the exact flow at the same time, α = {a} "

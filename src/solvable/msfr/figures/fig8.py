@@ -9,7 +9,9 @@ import xarray as xr
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from ...training import log_steps
 from .. import SoftmaxInit, Task, train, train_brute
+from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
+from ._judging import worst_ratio
 from ._softmax import (
     ENTRY,
     OVER_SETS,
@@ -20,12 +22,10 @@ from ._softmax import (
     draw_data_sets,
     envelope,
     few_ticks,
-    gap,
     judge_exponent,
     near_decades,
     optimal,
     over_data_sets,
-    shares_of,
     start,
 )
 
@@ -164,7 +164,7 @@ def _data(settings: dict) -> xr.Dataset:
                 for k in seeds
             ]
             trained.append([float(run.loss[-1]) for run in runs])
-            realised.append([flow.loss(t, shares=shares_of(task, data, k))[0] for k in seeds])
+            realised.append([flow.loss(t, shares=realised_shares(task, data, k))[0] for k in seeds])
             expected.append(flow.mean_loss(t, data))
             step(len(expected), len(ALPHAS) * len(amounts))
     shape = (len(ALPHAS), len(amounts))
@@ -359,7 +359,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         law = (a - 1.0) / a
         far = data.large_theory.sel(alpha=a)
         found += [
-            SIZE[a].judge(0.0, gap(last.size_trained, last.size_theory), 0.01),
+            SIZE[a].judge(0.0, worst_ratio(last.size_trained, last.size_theory), 0.01),
             judge_exponent(
                 SIZE_EXPONENT[a],
                 a - 1.0,
@@ -368,10 +368,12 @@ def claims(data: xr.Dataset) -> list[Claim]:
                 last.size_trained,
                 last.size_theory,
             ),
-            TIME[a].judge(0.0, gap(now.time_trained, now.time_theory), 0.01, note=STEP_ERROR),
+            TIME[a].judge(
+                0.0, worst_ratio(now.time_trained, now.time_theory), 0.01, note=STEP_ERROR
+            ),
             judge_exponent(TIME_EXPONENT[a], law, "t", now.time, now.time_trained, now.time_theory),
             TIME_DECADES[a].judge(2.0, near_decades(far.large_time, far, law, 0.02), "at least"),
-            DATA[a].judge(0.0, gap(last.data_trained, last.data_realised), 0.01),
+            DATA[a].judge(0.0, worst_ratio(last.data_trained, last.data_realised), 0.01),
             judge_exponent(
                 DATA_EXPONENT[a],
                 law,
@@ -386,9 +388,9 @@ def claims(data: xr.Dataset) -> list[Claim]:
     law = (COMPUTE_ALPHA - 1.0) / (COMPUTE_ALPHA + 1.0)
     return [
         *found,
-        COMPUTE.judge(0.0, gap(seen.envelope, seen.frontier), 0.02, note=GRID_ERROR),
+        COMPUTE.judge(0.0, worst_ratio(seen.envelope, seen.frontier), 0.02, note=GRID_ERROR),
         COMPUTE_DECADES.judge(2.0, near_decades(far.large_compute, far, law, 0.05), "at least"),
-        BRUTE.judge(0.0, gap(data.tokens, data.reduced), 1e-10),
+        BRUTE.judge(0.0, worst_ratio(data.tokens, data.reduced), 1e-10),
     ]
 
 

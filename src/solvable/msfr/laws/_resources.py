@@ -25,13 +25,6 @@ from ._law import PER_DECADE, Law, check_law, curve_and_slope
 from ._shape import shape_of
 
 
-def _limit(task: Task, init: Init, order: Order) -> float:
-    """L at t → ∞: zero unless some tasks end at a saddle."""
-    shared = shares_everything(task, init)
-    t = jnp.asarray([1e300])
-    return float(joint_loss(task, init, t, None, None, order, shared)[0])
-
-
 def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
     """Times from the first task's first move to the last task's end."""
     start, weights = starts(task, init), task.weights
@@ -65,7 +58,7 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
     table, regime = exponents_of(task, regime)
     shared = shares_everything(task, init)
     curve, local = curve_and_slope(partial(_loss_in_time, task, init, order=order, shared=shared))
-    limit = _limit(task, init, order)
+    start, limit = curve(np.asarray([0.0, 1e300]))
     base = {
         "resource": "time",
         "regime": regime,
@@ -73,8 +66,8 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
         "_local": local,
         "_grid": partial(time_range, task, init, order),
     }
-    if limit > 1e-12 * float(curve(np.asarray([0.0]))[0]):
-        return Law(exponent=0.0, amplitude=limit, status="saddle", **base)
+    if limit > 1e-12 * start:  # some tasks end at a saddle
+        return Law(exponent=0.0, amplitude=float(limit), status="saddle", **base)
     if not shared:
         return Law(exponent=table.time, amplitude=None, status="ok", **base)
     shape = shape_of(task, init, order)
