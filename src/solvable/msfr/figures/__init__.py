@@ -1,40 +1,9 @@
 """The paper's figures, tables and claims, and figures that it lacks."""
 
-from . import (
-    crossover,
-    errata,
-    fig2,
-    fig3,
-    fig4,
-    fig5,
-    fig6,
-    fig7,
-    fig8,
-    fig9,
-    fig10,
-    table1,
-    table2,
-    unseen,
-    window,
-)
+from . import crossover, errata, fig2, fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10
+from . import table1, table2, unseen, window  # isort: skip
 
-FIGURES = tuple(
-    module.FIGURE
-    for module in (
-        fig2,
-        fig3,
-        fig4,
-        crossover,
-        window,
-        fig5,
-        fig6,
-        fig7,
-        fig8,
-        fig9,
-        fig10,
-        table1,
-        table2,
-        unseen,
-        errata,
-    )
-)
+# In the order of the report.
+_PICTURES = (fig2, fig3, fig4, crossover, window, fig5, fig6, fig7, fig8, fig9, fig10)
+_OTHERS = (table1, table2, unseen, errata)
+FIGURES = tuple(module.FIGURE for module in (*_PICTURES, *_OTHERS))

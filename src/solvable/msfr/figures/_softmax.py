@@ -1,5 +1,6 @@
 """What the figures of softmax attention share: its start, its law, and how exponents are read."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from ...reproduce import Claim, Statement
-from .. import SoftmaxInit, Task
+from ...reproduce import Claim, Statement, step
+from .. import Run, SoftmaxInit, Task
+from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING
 
 ENTRY = 0.1  # of V and W_K at the start; W_Q has 1.1 times as much, as in (106)
@@ -149,6 +151,42 @@ def draw_data_sets(axes: Any, here: xr.Dataset, shade: str, label: str) -> None:
     axes.plot(amount, here.data_trained.mean("seed"), color=shade, label=label, **TRAINING)
     axes.plot(amount, here.data_realised.mean("seed"), color=shade, **THEORY)
     axes.plot(amount, here.data_expected, **LAW)
+
+
+def data_sets(
+    tasks: Mapping[float, Task],
+    amounts: Sequence[int],
+    seeds: Sequence[int],
+    t: float,
+    run: Callable[[float, int, int], Run],
+) -> xr.Dataset:
+    """The whole model on data sets of several sizes N, several of each.
+
+    Args:
+        tasks: one for each α.
+        amounts: N.
+        seeds: one for each data set of a size.
+        t: when training ends, for the theory.
+        run: trains at (α, N, seed); one seed at a time has the shapes of a run on the population.
+    """
+    trained, realised, expected = [], [], []
+    for alpha, task in tasks.items():
+        flow = Saturated.of(task)
+        for data in amounts:
+            trained.append([float(run(alpha, data, seed).loss[-1]) for seed in seeds])
+            shares = [realised_shares(task, data, seed) for seed in seeds]
+            realised.append([flow.loss(t, shares=each)[0] for each in shares])
+            expected.append(flow.mean_loss(t, data))
+            step(len(expected), len(tasks) * len(amounts))
+    shape = (len(tasks), len(amounts))
+    return xr.Dataset(
+        {
+            "data_trained": (("alpha", "amount", "seed"), np.reshape(trained, (*shape, -1))),
+            "data_realised": (("alpha", "amount", "seed"), np.reshape(realised, (*shape, -1))),
+            "data_expected": (("alpha", "amount"), np.reshape(expected, shape)),
+        },
+        coords={"alpha": list(tasks), "amount": list(amounts), "seed": list(seeds)},
+    )
 
 
 @dataclass(frozen=True)

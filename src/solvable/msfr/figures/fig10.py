@@ -9,7 +9,6 @@ import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from .. import Run, Task, train
-from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
@@ -17,6 +16,7 @@ from ._softmax import (
     OVER_SETS,
     Saturated,
     between,
+    data_sets,
     draw_data_sets,
     envelope,
     few_ticks,
@@ -136,27 +136,12 @@ def _sizes(settings: dict, whole: xr.DataArray) -> xr.Dataset:
 def _data(settings: dict) -> xr.Dataset:
     """The whole model on data sets of several sizes N, several of each."""
     how = settings["data"]
-    amounts, seeds = between(10, how["most"], how["count"]), range(how["seeds"])
-    trained, realised, expected = [], [], []
-    for alpha in ALPHAS:
-        task = _task(settings, alpha)
-        flow = Saturated.of(task)
-        for data in amounts:
-            # One seed at a time has the shapes of the runs on the population: compiled already.
-            runs = [_train(settings, alpha, data=data, seed=k) for k in seeds]
-            trained.append([float(run.loss[-1]) for run in runs])
-            shares = [realised_shares(task, data, k) for k in seeds]
-            realised.append([flow.loss(NEVER_ENDING, shares=x)[0] for x in shares])
-            expected.append(flow.mean_loss(NEVER_ENDING, data))
-            step(len(expected), len(ALPHAS) * len(amounts))
-    shape = (len(ALPHAS), len(amounts))
-    return xr.Dataset(
-        {
-            "data_trained": (("alpha", "amount", "seed"), np.reshape(trained, (*shape, -1))),
-            "data_realised": (("alpha", "amount", "seed"), np.reshape(realised, (*shape, -1))),
-            "data_expected": (("alpha", "amount"), np.reshape(expected, shape)),
-        },
-        coords={"alpha": list(ALPHAS), "amount": amounts, "seed": list(seeds)},
+    return data_sets(
+        {alpha: _task(settings, alpha) for alpha in ALPHAS},
+        between(10, how["most"], how["count"]),
+        range(how["seeds"]),
+        NEVER_ENDING,
+        lambda alpha, data, seed: _train(settings, alpha, data=data, seed=seed),
     )
 
 

@@ -8,8 +8,7 @@ import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from ...training import log_steps
-from .. import SoftmaxInit, Task, train, train_brute
-from ..task import realised_shares
+from .. import Run, SoftmaxInit, Task, train, train_brute
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
@@ -19,6 +18,7 @@ from ._softmax import (
     STEP_ERROR,
     Saturated,
     between,
+    data_sets,
     draw_data_sets,
     envelope,
     few_ticks,
@@ -143,40 +143,17 @@ def _sizes(settings: dict) -> xr.Dataset:
 def _data(settings: dict) -> xr.Dataset:
     """The whole model on data sets of several sizes N, several of each."""
     how = settings["data"]
-    amounts, seeds = between(10, how["most"], how["count"]), tuple(range(how["seeds"]))
-    t = how["lr"] * how["steps"]
-    trained, realised, expected = [], [], []
-    for alpha in ALPHAS:
-        task = _task(settings, alpha)
-        flow = Saturated.of(task)
-        for data in amounts:
-            # One seed at a time has the shapes of the runs on the population: compiled already.
-            runs = [
-                train(
-                    task,
-                    start(),
-                    lr=how["lr"],
-                    steps=how["steps"],
-                    data=data,
-                    seed=k,
-                    log_every=how["steps"] // POINTS,
-                )
-                for k in seeds
-            ]
-            trained.append([float(run.loss[-1]) for run in runs])
-            realised.append([flow.loss(t, shares=realised_shares(task, data, k))[0] for k in seeds])
-            expected.append(flow.mean_loss(t, data))
-            step(len(expected), len(ALPHAS) * len(amounts))
-    shape = (len(ALPHAS), len(amounts))
-    return xr.Dataset(
-        {
-            "data_trained": (("alpha", "amount", "seed"), np.reshape(trained, (*shape, -1))),
-            "data_realised": (("alpha", "amount", "seed"), np.reshape(realised, (*shape, -1))),
-            "data_expected": (("alpha", "amount"), np.reshape(expected, shape)),
-        },
-        coords={"alpha": list(ALPHAS), "amount": amounts, "seed": list(seeds)},
-        attrs={"data_time": t},
-    )
+    lr, steps = how["lr"], how["steps"]
+    tasks = {alpha: _task(settings, alpha) for alpha in ALPHAS}
+
+    def run(alpha: float, data: int, seed: int) -> Run:
+        every = steps // POINTS
+        return train(
+            tasks[alpha], start(), lr=lr, steps=steps, data=data, seed=seed, log_every=every
+        )
+
+    amounts, seeds = between(10, how["most"], how["count"]), range(how["seeds"])
+    return data_sets(tasks, amounts, seeds, lr * steps, run).assign_attrs(data_time=lr * steps)
 
 
 def _tokens() -> xr.Dataset:
