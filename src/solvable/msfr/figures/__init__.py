@@ -1,7 +1,22 @@
 """The paper's figures, tables and claims, and figures that it lacks."""
 
-from . import crossover, errata, fig2, fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10
-from . import table1, table2, unseen, window  # isort: skip
+from . import (
+    crossover,
+    errata,
+    fig2,
+    fig3,
+    fig4,
+    fig5,
+    fig6,
+    fig7,
+    fig8,
+    fig9,
+    fig10,
+    table1,
+    table2,
+    unseen,
+    window,
+)
 
 # In the order of the report.
 _PICTURES = (fig2, fig3, fig4, crossover, window, fig5, fig6, fig7, fig8, fig9, fig10)
