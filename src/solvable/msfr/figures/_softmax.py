@@ -33,6 +33,19 @@ def start() -> SoftmaxInit:
     return SoftmaxInit(value=ENTRY, key=ENTRY, query=1.1 * ENTRY, width=WIDTH)
 
 
+FEW = {"data": 200, "steps": 50, "log_every": 5}  # where real tokens are trained
+
+
+def few_tasks(beta: float = 0.0) -> Task:
+    """Tasks so few and contexts so short that real tokens fit."""
+    return Task(8, 1.8, 10.0, 0.5, beta=beta)
+
+
+def few_start() -> SoftmaxInit:
+    """The start with d_e = S + 1."""
+    return SoftmaxInit(value=ENTRY, key=ENTRY, query=1.1 * ENTRY)
+
+
 @dataclass(frozen=True)
 class Saturated:
     """The gradient flow of softmax attention that attends to nothing but agreeing tokens.

@@ -12,6 +12,7 @@ from .. import Run, Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
+    FEW,
     NEVER_ENDING,
     OVER_SETS,
     Saturated,
@@ -19,6 +20,8 @@ from ._softmax import (
     data_sets,
     draw_data_sets,
     envelope,
+    few_start,
+    few_tasks,
     few_ticks,
     judge_exponent,
     optimal,
@@ -26,6 +29,7 @@ from ._softmax import (
     start,
     steady_decades,
 )
+from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHAS = (1.8, 2.1)
 COMPUTE_ALPHA = 2.1
@@ -150,7 +154,9 @@ def compute(size: Size) -> xr.Dataset:
     settings = SETTINGS[size]
     whole = stage("time", lambda: _time(settings))
     sizes = stage("sizes", lambda: _sizes(settings, whole.time_trained))
-    return xr.merge([whole, sizes, stage("data", lambda: _data(settings))])
+    data = stage("data", lambda: _data(settings))
+    tokens = stage("tokens", lambda: on_tokens(few_tasks(), few_start(), **FEW, optimizer=ADAMW))
+    return xr.merge([whole, sizes, data, tokens])
 
 
 def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
@@ -272,6 +278,8 @@ COMPUTE_EXPONENT = _say(
     "tends to α−1, that of D.",
 )
 
+BRUTE = tokens_statement("msfr/fig10", "Fig. 10", "AdamW, S = 8")
+
 
 def claims(data: xr.Dataset) -> list[Claim]:
     """What is never learned, when the rest is, and what compute buys."""
@@ -342,6 +350,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
             seen.frontier,
             f"Gradient descent's is (α−1)/(α+1) = {descent:.3f}.",
         ),
+        judge_tokens(BRUTE, data),
     ]
 
 
@@ -365,6 +374,7 @@ FIGURE = Figure(
         ),
         COMPUTE,
         COMPUTE_EXPONENT,
+        BRUTE,
     ),
     compute=compute,
     draw=draw,

@@ -19,13 +19,13 @@ from .. import (
     size_law,
     time_law,
     train,
-    train_brute,
 )
 from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import START, judge_law, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
 from ._split import frontier_of_law
+from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHAS = (1.8, 2.1)
 INIT = (0.1, 0.11)  # (106)
@@ -178,25 +178,17 @@ def _laws(settings: Settings, alpha: float) -> xr.Dataset:
     return local_exponents(laws, per_decade=6)
 
 
-def _tokens(settings: Settings) -> xr.Dataset:
-    """A model of limited size on a limited data set, on tokens and in the reduction."""
-    task, init = Task(20, 1.8, 20.0, STRENGTH), Init(*INIT)
+def _tokens() -> xr.Dataset:
+    """A model of limited size on a limited data set."""
     how = {"lr": 5e-3, "steps": 300, "data": 200, "size": 10, "log_every": 10}
-    brute = train_brute(task, init, progress=step, **how)
-    return xr.Dataset(
-        {
-            "tokens": ("token_time", np.asarray(brute.loss)),
-            "reduced": ("token_time", np.asarray(train(task, init, **how).loss)),
-        },
-        coords={"token_time": brute.time},
-    )
+    return on_tokens(Task(20, 1.8, 20.0, STRENGTH), Init(*INIT), **how)
 
 
 def compute(size: Size) -> xr.Dataset:
     """All four panels, both α."""
     settings = SETTINGS[size]
     parts = {"time": _in_time, "size": _in_size, "data": _in_data, "compute": _split, "laws": _laws}
-    found = [stage("tokens", lambda: _tokens(settings))]
+    found = [stage("tokens", _tokens)]
     for name, part in parts.items():
         # Grids differ between the two α where they come from a law's range.
         for alpha in ALPHAS:
@@ -294,10 +286,7 @@ DATA_LAW = _each("data-law", "L ∝ N^-(α−1)/α, α = {a}.", "Fig. 3c, Table 
 COMPUTE_LAW = _each(
     "compute-law", "L ∝ C^-(α−1)/(α+1) along the optimal split, α = {a}.", "Fig. 3d, Table 1"
 )
-BRUTE = _say(
-    "tokens", "A model of size D on N data, trained on real tokens, is the reduced dynamics to "
-    "round-off (largest relative gap).", "Fig. 3",
-)  # fmt: skip
+BRUTE = tokens_statement("msfr/fig3", "Fig. 3", "D = 10 of 20 tasks, N = 200")
 
 
 def _envelope_gap(data: xr.Dataset) -> float:
@@ -352,12 +341,11 @@ def claims(data: xr.Dataset) -> list[Claim]:
         }  # fmt: skip
         for name, claim in new.items():
             found.setdefault(name, []).append(claim)
-    tokens = worst_ratio(data["tokens"].values, data["reduced"].values)
     return [
         *(claim for name in list(found)[:5] for claim in found[name]),
         SPLIT.judge(0.0, _envelope_gap(data), 0.01),
         *(claim for name in list(found)[5:] for claim in found[name]),
-        BRUTE.judge(0.0, tokens, 1e-10),
+        judge_tokens(BRUTE, data),
     ]
 
 

@@ -13,6 +13,7 @@ from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import judge_law, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
 from ._split import frontier_of_law
+from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHA, CONTEXT = 1.8, 100.0
 INIT = (1e-5, 1e-5)  # (107)
@@ -107,10 +108,16 @@ def _laws(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
     return local_exponents(laws, per_decade=5)
 
 
+def _tokens() -> xr.Dataset:
+    """Contexts and strengths that both fall with the task."""
+    task = Task(20, ALPHA, 40.0, 2.0, beta=0.5, gamma=0.3)
+    return on_tokens(task, Init(0.05, 0.05), lr=1e-3, steps=300, data=200, log_every=10)
+
+
 def compute(size: Size) -> xr.Dataset:
     """All six panels."""
     settings = SETTINGS[size]
-    found: list[xr.Dataset] = []
+    found: list[xr.Dataset] = [stage("tokens", _tokens)]
     for beta, gamma in DECAYS:
         parts: dict[str, Any] = {"curves": lambda b=beta, g=gamma: _curves(settings, b, g)}
         if beta or gamma:
@@ -229,6 +236,8 @@ DATA_LAW = {
     for g in GAMMAS
 }
 
+BRUTE = tokens_statement("msfr/fig4", "Fig. 4", "β = 0.5 and γ = 0.3, S = 20")
+
 
 def claims(data: xr.Dataset) -> list[Claim]:
     """Training against the flow at the paper's size; the laws at many tasks."""
@@ -243,7 +252,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         x = get("law_D") - 0.5
         size.append(judge_law(SIZE_LAW[gamma], x, get("local_D"), table.size, "D − ½"))
         many.append(judge_law(DATA_LAW[gamma], get("law_N"), get("local_N"), table.data, "N"))
-    return [*flow, *time, *split, *size, *many]
+    return [*flow, *time, *split, *size, *many, judge_tokens(BRUTE, data)]
 
 
 FIGURE = Figure(
@@ -252,7 +261,7 @@ FIGURE = Figure(
     settings=SETTINGS,
     statements=(
         *FLOW.values(), *TIME_LAW.values(), *COMPUTE_LAW.values(), *SIZE_LAW.values(),
-        *DATA_LAW.values(),
+        *DATA_LAW.values(), BRUTE,
     ),
     compute=compute,
     draw=draw,

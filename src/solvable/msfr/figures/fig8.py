@@ -8,11 +8,11 @@ import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from ...training import log_steps
-from .. import Run, SoftmaxInit, Task, train, train_brute
+from .. import Run, Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
-    ENTRY,
+    FEW,
     OVER_SETS,
     SETTLED,
     STEP_ERROR,
@@ -21,6 +21,8 @@ from ._softmax import (
     data_sets,
     draw_data_sets,
     envelope,
+    few_start,
+    few_tasks,
     few_ticks,
     judge_exponent,
     near_decades,
@@ -28,6 +30,7 @@ from ._softmax import (
     over_data_sets,
     start,
 )
+from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHAS = (1.8, 2.1)
 COMPUTE_ALPHA = 1.8
@@ -35,7 +38,6 @@ STRENGTH = 0.5
 LARGE = 100_000  # tasks at which the law in t is asymptotic
 LARGE_COMPUTE = 10_000  # and that in C
 POINTS = 250  # logged in every run on the population, so that they are compiled once
-TOKENS_AT = {"num_tasks": 8, "context": 10.0, "data": 200, "steps": 100, "lr": 0.1}
 
 SETTINGS: dict[Size, dict[str, Any]] = {
     "quick": {
@@ -156,22 +158,6 @@ def _data(settings: dict) -> xr.Dataset:
     return data_sets(tasks, amounts, seeds, lr * steps, run).assign_attrs(data_time=lr * steps)
 
 
-def _tokens() -> xr.Dataset:
-    """The same training on real tokens and in the reduction, from one data set."""
-    how = {name: TOKENS_AT[name] for name in ("lr", "steps", "data")}
-    task = Task(TOKENS_AT["num_tasks"], COMPUTE_ALPHA, TOKENS_AT["context"], STRENGTH)
-    init = SoftmaxInit(value=ENTRY, key=ENTRY, query=1.1 * ENTRY)
-    brute = train_brute(task, init, **how, log_every=5, progress=step)
-    reduced = train(task, init, **how, log_every=5)
-    return xr.Dataset(
-        {
-            "tokens": ("token_time", np.asarray(brute.train_loss)),
-            "reduced": ("token_time", np.asarray(reduced.train_loss)),
-        },
-        coords={"token_time": brute.time},
-    )
-
-
 def compute(size: Size) -> xr.Dataset:
     """Training in D, t, N and C, with the finite-size theory of each."""
     settings = SETTINGS[size]
@@ -180,7 +166,7 @@ def compute(size: Size) -> xr.Dataset:
             stage("time", lambda: _time(settings)),
             stage("sizes", lambda: _sizes(settings)),
             stage("data", lambda: _data(settings)),
-            stage("tokens", _tokens),
+            stage("tokens", lambda: on_tokens(few_tasks(), few_start(), **FEW, lr=0.1)),
         ],
         combine_attrs="no_conflicts",
     )
@@ -314,11 +300,7 @@ COMPUTE_DECADES = _say(
     "At S = 10⁴ the same theory has an exponent within 5 % of (α−1)/(α+1), α = "
     f"{COMPUTE_ALPHA}, over two decades of C or more.",
 )
-BRUTE = _say(
-    "tokens",
-    "",
-    "Training on real tokens is the reduced dynamics to round-off (largest relative gap of L).",
-)
+BRUTE = tokens_statement("msfr/fig8", "Fig. 8", "S = 8")
 
 GRID_ERROR = (
     "Where theory's D* is among the sizes trained and its t* past step "
@@ -367,7 +349,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         *found,
         COMPUTE.judge(0.0, worst_ratio(seen.envelope, seen.frontier), 0.02, note=GRID_ERROR),
         COMPUTE_DECADES.judge(2.0, near_decades(far.large_compute, far, law, 0.05), "at least"),
-        BRUTE.judge(0.0, worst_ratio(data.tokens, data.reduced), 1e-10),
+        judge_tokens(BRUTE, data),
     ]
 
 

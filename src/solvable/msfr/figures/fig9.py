@@ -10,7 +10,8 @@ from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from .. import Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import worst_ratio
-from ._softmax import SETTLED, STEP_ERROR, Saturated, start
+from ._softmax import FEW, SETTLED, STEP_ERROR, Saturated, few_start, few_tasks, start
+from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHA = 1.8
 STRENGTH = 0.5
@@ -45,10 +46,9 @@ def _curve(settings: dict, beta: float) -> xr.Dataset:
 def compute(size: Size) -> xr.Dataset:
     """L(t) for every β."""
     settings = SETTINGS[size]
-    return xr.concat(
-        [stage(f"beta-{beta}", lambda beta=beta: _curve(settings, beta)) for beta in BETAS],
-        dim="beta",
-    )
+    curves = [stage(f"beta-{beta}", lambda beta=beta: _curve(settings, beta)) for beta in BETAS]
+    tokens = stage("tokens", lambda: on_tokens(few_tasks(beta=1.0), few_start(), **FEW, lr=0.1))
+    return xr.merge([xr.concat(curves, dim="beta"), tokens])
 
 
 def _table_2(beta: float) -> float:
@@ -125,6 +125,8 @@ SAME = {
     for b in VARIED
 }
 
+BRUTE = tokens_statement("msfr/fig9", "Fig. 9", "β = 1, S = 8")
+
 
 def _exponent(t: np.ndarray, losses: np.ndarray) -> float:
     """The mean slope from the first to the last time."""
@@ -173,6 +175,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
             )
             for b in VARIED
         ),
+        judge_tokens(BRUTE, data),
     ]
 
 
@@ -180,7 +183,7 @@ FIGURE = Figure(
     id="msfr/fig9",
     title="Softmax attention at varied context lengths: the loss in time",
     settings=SETTINGS,
-    statements=(*THEORETICAL.values(), *EXPONENT.values(), *SAME.values()),
+    statements=(*THEORETICAL.values(), *EXPONENT.values(), *SAME.values(), BRUTE),
     compute=compute,
     draw=draw,
     claims=claims,
