@@ -40,7 +40,14 @@ def test_a_corrected_claim_says_what_the_paper_prints():
 @pytest.mark.parametrize("as_printed", [0.515, 0.525])
 def test_a_misprint_that_would_pass_is_none(as_printed):
     """Near what is expected, or near what is measured: the claim cannot tell the two apart."""
-    assert CORRECTED.judge(0.5, 0.51, 0.02, as_printed=as_printed).verdict == "fails"
+    claim = CORRECTED.judge(0.5, 0.51, 0.02, as_printed=as_printed)
+    assert claim.verdict == "fails"
+    assert "It agrees as well, so that nothing is corrected." in claim.note
+
+
+@pytest.mark.parametrize(("printed", "verdict"), [(0.1, "holds corrected"), (2.5, "fails")])
+def test_a_printed_form_must_miss_the_bound_that_the_corrected_one_keeps(printed, verdict):
+    assert CORRECTED.judge(2.0, 4.0, "at least", as_printed=printed).verdict == verdict
 
 
 def test_a_corrected_claim_can_fail():

@@ -38,6 +38,7 @@ def test_targets_are_taken_once_and_in_order(toy):
     [
         ("msrf", r"target must be one of all, msfr.* or LAB/FIGURE, not 'msrf'"),
         ("msfr/fig33", r"figure of msfr must be one of .*, not 'fig33'; did you mean msfr/fig3\?"),
+        ("fig3", r"not 'fig3'; did you mean msfr/fig3\?"),
         ("nolab/fig1", r"lab must be one of msfr.*, not 'nolab'"),
         ("", r"target must be one of all"),
     ],
@@ -53,6 +54,14 @@ def test_an_entry_point_must_be_a_lab_of_its_name(toy):
     )
     with pytest.raises(ValueError, match=r"'other' of solvable\.labs must be a reproduce\.Lab"):
         registry.lab("other")
+
+
+def test_a_package_that_cannot_be_loaded_is_told_and_left_out(toy):
+    (toy / "toy_lab.py").write_text("import no_such_module\n")
+    with pytest.raises(ValueError, match=r"the lab 'toy' of toy_lab:LAB cannot be loaded \(Module"):
+        registry.lab("toy")
+    with pytest.warns(UserWarning, match="cannot be loaded"):
+        assert list(reproduce.labs()) == list(PAPERS)
 
 
 @pytest.mark.parametrize(

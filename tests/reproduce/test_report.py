@@ -293,3 +293,12 @@ def test_a_half_written_figure_is_left_out(out: Path, tmp_path: Path):
     text = Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
     assert "4 of 6 figures computed" in text
     assert f"Figure 1: {LAB.figures[0].title} solvable reproduce demo/fig1" in text
+
+
+def test_powers_are_raised_and_indices_lowered():
+    from solvable.reproduce.page import _maths
+
+    assert _maths("L ∝ t^(−(α−1)/α), p_s < 1") == ("L ∝ t<sup>−(α−1)/α</sup>, p<sub>s</sub> &lt; 1")
+    assert _maths("e^{−2aΛt} and law_tasks, 2^(−ψ_s)") == (
+        "e<sup>−2aΛt</sup> and law_tasks, 2<sup>−ψ<sub>s</sub></sup>"
+    )

@@ -77,7 +77,9 @@ class Reproduce:
             facts = [{**asdict(outcome), "good": outcome.good} for outcome in outcomes]
             print_json({"size": size, "report": str(page), "figures": facts})
         else:
-            print_rich(*_table(outcomes), _summary(outcomes), f"the page: {page}")
+            names = " ".join(self.targets)
+            hint = f"solvable list {names} says what is claimed" if names else "--json says more"
+            print_rich(*_table(outcomes), _summary(outcomes), f"the page: {page}; {hint}")
         return 0 if all(outcome.good for outcome in outcomes) else CLAIM_FAILS
 
 

@@ -1,7 +1,7 @@
 """A figure of a paper: data, picture, verdicts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .claim import Claim, Statement
@@ -28,6 +28,7 @@ class Figure:
         claims: the statements judged by a dataset, each once, in their order.
         note: what a reader must know: choices of ours where the paper is silent.
         seed: from which all its randomness comes.
+        constants: what it is computed with at every size; told with the settings.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Figure:
     claims: Callable[["xr.Dataset"], list[Claim]]
     note: str = ""
     seed: int = 0
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.id.count("/") != 1 or not all(part.strip() for part in self.id.split("/")):

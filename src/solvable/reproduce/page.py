@@ -133,9 +133,9 @@ def _header(chapters: Sequence[Chapter]) -> str:
     papers = f'<ul class="papers">{"".join(rows)}</ul>' if len(rows) > 1 else ""
     return f"""<header>
 <h1>Solvable: report card</h1>
-<p>Figures computed anew, and what the paper claims judged by numbers. A claim
+<p>Figures computed anew, and claims judged by numbers: the paper's, and checks of our own. A claim
 {_verdict("holds")} if what was measured is what was expected, within the tolerance stated;
-it {_verdict("holds corrected")} if it does so only after a misprint is put right;
+it {_verdict("holds corrected")} if it does so only after something the paper prints is put right;
 otherwise it {_verdict("fails")}.</p>
 {papers}
 </header>"""
@@ -201,9 +201,9 @@ def _failing(chapter: Chapter) -> str:
     entries = [
         _finding(
             {
-                "Claim": escape(claim.statement),
+                "Claim": _maths(claim.statement),
                 "Numbers": escape(why_it_fails(claim)),
-                "Note": escape(claim.note),
+                "Note": _maths(claim.note),
                 "Where": _where(picture, claim),
             }
         )
@@ -218,10 +218,10 @@ def _errata(chapter: Chapter) -> str:
         printed, note = picture.printed(claim)
         numbers = f"expected {expected(claim)}, measured {number(claim.measured)}"
         entry = {
-            "Printed": escape(printed),
-            "Right": escape(claim.statement),
+            "Printed": _maths(printed),
+            "Right": _maths(claim.statement),
             "Numbers": escape(numbers),
-            "Note": escape(note),
+            "Note": _maths(note),
             "Where": _where(picture, claim),
         }
         entries.append(_finding(entry))
@@ -286,7 +286,7 @@ def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
 <figure>
 <figcaption>
 <h3><a href="{_to(picture.id)}">{escape(_label(picture.id))}</a>{title}</h3>
-{f"<p>{escape(note)}</p>" if note else ""}
+{f"<p>{_maths(note)}</p>" if note else ""}
 </figcaption>
 {_image(picture)}
 </figure>
@@ -332,7 +332,7 @@ def _claims(picture: Picture) -> str:
 
 def _claim(claim: Claim) -> str:
     # The roles keep it a table for those who listen, also where it is laid out as cards.
-    note = f'<span class="note">{escape(claim.note)}</span>' if claim.note else ""
+    note = f'<span class="note">{_maths(claim.note)}</span>' if claim.note else ""
     cells = {
         "Source": escape(claim.source),
         "Expected": escape(expected(claim)),
@@ -343,7 +343,7 @@ def _claim(claim: Claim) -> str:
         f'<td role="cell" class="{name.lower()}" data-name="{name}">{html}</td>'
         for name, html in cells.items()
     )
-    head = f'<th scope="row" role="rowheader">{escape(claim.statement)}{note}</th>'
+    head = f'<th scope="row" role="rowheader">{_maths(claim.statement)}{note}</th>'
     return f'<tr role="row" id="{_anchor(claim.id)}">{head}{rest}</tr>\n'
 
 
@@ -364,6 +364,17 @@ def _facts(picture: Picture, out: Path) -> str:
 <dt>Made by</dt><dd>{_command(command)} in {duration(picture.seconds)}</dd>
 <dt>Files</dt><dd>{files}</dd>
 </dl>"""
+
+
+_INNER = r"(?:[^(){}]|\([^(){}]*\))*"  # brackets within brackets, one deep
+_POWER = re.compile(rf"\^(?:\(({_INNER})\)|\{{({_INNER})\}})")
+_INDEX = re.compile(r"(?<![^\W_])([^\W\d_]\u0303?\u0302?)_([^\W_]+?)(?![^\W_])")
+
+
+def _maths(text: str) -> str:
+    """The text with its powers ``t^(−½)`` raised and its indices ``p_s`` lowered."""
+    raised = _POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", escape(text))
+    return _INDEX.sub(r"\1<sub>\2</sub>", raised)
 
 
 def _plain(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -43,15 +44,27 @@ def lab(name: str) -> Lab:
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         raise ValueError(f"lab must be one of {', '.join(names())}, not {name!r}")
-    loaded = found[0].load()
+    try:
+        loaded = found[0].load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"the lab {name!r} of {found[0].value} cannot be loaded ({reason})"
+        ) from error
     if not isinstance(loaded, Lab) or loaded.paper.lab != name:
         raise ValueError(f"the entry point {name!r} of {GROUP} must be a reproduce.Lab named so")
     return loaded
 
 
 def labs() -> Mapping[str, Lab]:
-    """Every lab by its name."""
-    return {name: lab(name) for name in names()}
+    """Every lab by its name; those of other packages that cannot be loaded are warned of."""
+    found = {}
+    for name in names():
+        try:
+            found[name] = lab(name)
+        except ValueError as error:
+            warnings.warn(str(error), stacklevel=2)
+    return found
 
 
 def figure(id: str) -> Figure:
@@ -82,6 +95,8 @@ def figures(targets: Iterable[str] = ("all",)) -> list[Figure]:
             chosen = list(lab(target).figures)
         else:
             allowed = ", ".join(["all", *names()])
-            raise ValueError(f"target must be one of {allowed} or LAB/FIGURE, not {target!r}")
+            known = [f.id for each in labs().values() for f in each.figures if f.name == target]
+            hint = f"; did you mean {known[0]}?" if known else ""
+            raise ValueError(f"target must be one of {allowed} or LAB/FIGURE, not {target!r}{hint}")
         found.update((f.id, f) for f in chosen)
     return list(found.values())

@@ -9,6 +9,7 @@ import platform
 import secrets
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -37,7 +38,10 @@ def write_dataset(dataset: "xr.Dataset", path: Path) -> None:
     for name in words:  # Zarr has a specification of strings of any length, not of fixed length
         dataset = dataset.assign({name: dataset[name].astype(object)})
     beside = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
-    dataset.to_zarr(beside, mode="w", consolidated=False)
+    with warnings.catch_warnings():
+        # Not in the specification of Zarr 3 yet; without it xarray warns whoever opens the store.
+        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+        dataset.to_zarr(beside, mode="w", consolidated=True)
     with contextlib.suppress(OSError):  # another run was quicker with the same numbers
         beside.rename(path)
         return
@@ -48,7 +52,7 @@ def read_dataset(path: Path) -> "xr.Dataset":
     """A Zarr store as a dataset in memory."""
     import xarray as xr
 
-    with xr.open_zarr(path, consolidated=False, chunks=None) as dataset:
+    with xr.open_zarr(path, chunks=None) as dataset:
         return dataset.load()
 
 
@@ -115,7 +119,8 @@ class Config:
     @classmethod
     def of(cls, figure: Figure, size: Size) -> "Config":
         """The config of a figure at a size, here and now."""
-        settings = json.loads(json.dumps(dict(figure.settings[size])))  # as it is read back
+        settings = {**figure.constants, **figure.settings[size]}
+        settings = json.loads(json.dumps(settings))  # as it is read back
         return cls(figure.id, size, settings, figure.seed, versions(), code_digest(figure))
 
     @property

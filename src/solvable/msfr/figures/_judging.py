@@ -32,13 +32,12 @@ class Seen:
     """Where and how well a power law is seen.
 
     Attributes:
-        worst: the local exponent farthest from the law's within the middle two decades of the
-            window, or of as many decades around it where it is shorter.
+        mean: the local exponent, averaged over the window in log x.
         low, high: the longest window within the tolerance; equal where there is none, at the point
             of closest approach.
     """
 
-    worst: float
+    mean: float
     low: float
     high: float
 
@@ -53,7 +52,7 @@ class Seen:
         if self.high == self.low:
             return f"Nowhere within 2 %; closest at {symbol} = {low}."
         ends = f"{symbol} = {low} … {high}"
-        return f"Within 2 % over {self.decades:.1f} decades, {ends}."
+        return f"Within 2 % for {ends}, there {number(self.mean)} on average."
 
 
 def seen(x: Any, local: Any, exponent: float, tolerance: float = WITHIN) -> Seen:
@@ -69,16 +68,21 @@ def seen(x: Any, local: Any, exponent: float, tolerance: float = WITHIN) -> Seen
         low, high = fine[first], fine[after - 1]
     else:
         low = high = fine[np.argmin(miss)]
-    middle = 0.5 * (low + high)
-    near = np.abs(fine - middle) <= 0.5 * DECADES + 1e-9
-    worst = curve[near][np.argmax(miss[near])]
-    return Seen(float(worst), float(10.0**low), float(10.0**high))
+    inside = (fine >= low) & (fine <= high)
+    return Seen(float(curve[inside].mean()), float(10.0**low), float(10.0**high))
+
+
+def law_statement(id: str, text: str, source: str, printed: str = "") -> Statement:
+    """That a power law is seen; the number judged is over how many decades."""
+    rule = "over two decades or more (decades in which the local exponent is within 2 %)."
+    return Statement(id, f"{text} {rule}", source, printed)
 
 
 def judge_law(
-    statement: Statement, x: Any, local: Any, exponent: float, symbol: str, **how: Any
+    statement: Statement, x: Any, local: Any, exponent: float, symbol: str, printed: Any = None
 ) -> Claim:
-    """Whether a local exponent is within 2 % of the law's over two decades."""
+    """Over how many decades a local exponent is within 2 % of the law's, or of a printed one."""
     found = seen(x, local, exponent)
-    words = f"{found.words(symbol)} {how.pop('note', '')}".rstrip()
-    return statement.judge(exponent, found.worst, WITHIN * exponent, note=words, **how)
+    of_printed = None if printed is None else seen(x, local, printed).decades
+    note = f"The exponent is {number(exponent)}. {found.words(symbol)}"
+    return statement.judge(DECADES, found.decades, "at least", as_printed=of_printed, note=note)

@@ -136,7 +136,7 @@ def compute(size: Size) -> xr.Dataset:
 
 
 def _say(word: str, text: str, source: str, printed: str) -> Statement:
-    return Statement(f"msfr/errata/{word}", text, source, printed)
+    return Statement(f"msfr/errata/{word}", text, f"Eq. {source}", printed)
 
 
 GAP = "(largest distance from an ODE solve)"
@@ -151,20 +151,30 @@ FORMULAS = (
             "constant-square",
             f"gh = (vᵀHv + wᵀHw)² − 4(vᵀHw)² in Theorem 3.1 {GAP}.",
             "(40)",
-            "it without the square",
+            "gh = (vᵀHv + wᵀHw) − 4(vᵀHw)²",
         ),
         ("theorem", "theorem_no_square", "theorem"),
     ),
     (
-        _say("balanced", f"From v = w, f = Λ/(1 + Δe^{{−2aΛt}}) {GAP}.", "(58)", "e^{−aΛt}"),
+        _say(
+            "balanced",
+            f"From v = w, f = Λ/(1 + Δe^{{−2aΛt}}) {GAP}.",
+            "(58)",
+            "f = Λ/(1 + Δe^{−aΛt})",
+        ),
         ("balanced", "balanced_once", "balanced"),
     ),
     (
-        _say("context-factor", f"The rate carries the factor ψ {GAP}.", "(121)", "it without ψ"),
+        _say(
+            "context-factor",
+            f"The rate a = pψ(1 + Λ²) carries the factor ψ {GAP}.",
+            "(121)",
+            "(121) without the factor ψ",
+        ),
         ("theorem", "theorem_no_context", "theorem"),
     ),
     (
-        _say("first-order", f"f¹ = [r + 2(m − n)]/4 {GAP}.", "(137)", "[r + (m − n)]/4"),
+        _say("first-order", f"f¹ = [r + 2(m − n)]/4 {GAP}.", "(137)", "f¹ = [r + (m − n)]/4"),
         ("first", "first_factor", "first"),
     ),
     (
@@ -172,35 +182,36 @@ FORMULAS = (
             "first-order-sign",
             f"The e^{{−2ξt}} term of I_z has the sign + {GAP}.",
             "(149), (151)",
-            "the sign −",
+            "I_z with −e^{−2ξt}Λ(1 + Λa/ξ)",
         ),
         ("first", "first_sign", "first"),
     ),
     (
         _say(
             "first-order-start",
-            f"m and n start at zero: I(t) − I(0) {GAP}.",
+            f"m = [I_u(t) − I_u(0)]/u and n = [I_z(t) − I_z(0)]/z {GAP}.",
             "(150), (151)",
-            "I(t) without I(0), so that f¹(0) is wrong",
+            "m = I_u(t)/u and n = I_z(t)/z, so that f¹(0) is wrong",
         ),
         ("first", "first_start", "first"),
     ),
     (
-        _say("g-for-h", f"ḣ = 2a(f − Λ)h {GAP}.", "(39), (56)", "g in the place of h (39)"),
+        _say("g-for-h", f"ḣ = 2a(f − Λ)h {GAP}.", "(39), (56)", "ḣ = 2a(f − Λ)g"),
         ("h", "h_with_g", "h"),
     ),
 )
-NORMALISER = _say("normaliser", "Z = 1/Σ s^-α, so that Σ p_s = 1.", "(1)", "Z = Σ s^-α")
+NORMALISER = _say("normaliser", "Z = 1/Σ s^(−α), so that Σ p_s = 1.", "(1)", "Z = Σ s^(−α)")
 TIME = _say(
     "time-amplitude",
-    "L(t)/(A t^-(α−1)/α) = 1 amid the law's window, with the exact amplitude of the integral over "
-    "tasks.",
+    "L(t)/(A t^(−(α−1)/α)) = 1 amid the law's window, with A = (Z/2α) k^(1/α−1) ∫ x^(−1/α) (f − "
+    "Λ)² dx, "
+    "x = kt, k = Zψ(1 + Λ²).",
     "(76)",
     "the amplitude of Laplace's method",
 )
 DATA = _say(
     "data-amplitude",
-    "L(N)/(A N^-(α−1)/α) = 1 amid the law's window, with A = (Ze²/2α) Γ(1 − 1/α) Z^{1/α−1}.",
+    "L(N)/(A N^(−(α−1)/α)) = 1 amid the law's window, with A = (Ze²/2α) Γ(1 − 1/α) Z^{1/α−1}.",
     "(83)",
     "the amplitude of Laplace's method",
 )
@@ -219,7 +230,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     """How far each form is from the ODE solve."""
     figure, (axes,) = panels(1)
     figure.set_size_inches(6.4, 3.6)
-    names = [f"{s.id.rpartition('/')[2]}  {s.source}" for s, _ in FORMULAS]
+    names = [f"{s.source}: {s.id.rpartition('/')[2].replace('-', ' ')}" for s, _ in FORMULAS]
     gaps = np.asarray(_gaps(data)).T
     rows = np.arange(len(names))[::-1]
     for k, (values, words) in enumerate(zip(gaps, ("corrected", "as printed"), strict=True)):
@@ -227,7 +238,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     axes.set_xscale("log")
     axes.set_yticks(rows, names, fontsize=8.0)
     axes.grid(axis="y", color="0.9")
-    axes.set_xlabel("largest distance from an ODE solve")
+    axes.set_xlabel("largest distance of $f$, $f^1$ or $h$ from an ODE solve")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
 
@@ -246,7 +257,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         *(
             statement.judge(
                 1.0, data[f"{name}_ratio"], 0.02, as_printed=data[f"{name}_laplace"],
-                note="The second number is L over the law with Laplace's amplitude.",
+                note="As printed means L over the law with Laplace's amplitude.",
             )
             for name, statement in (("time", TIME), ("data", DATA))
         ),
@@ -257,13 +268,18 @@ FIGURE = Figure(
     id="msfr/errata",
     title="Misprints found on the way",
     settings=SETTINGS,
+    constants={"alpha": ALPHA, "case": vars(CASE), "balanced": vars(BALANCED)},
     statements=(NORMALISER, *(statement for statement, _ in FORMULAS), TIME, DATA),
     compute=compute,
     draw=draw,
     claims=claims,
     note=(
         "Formulas in their corrected and in their printed form against ODE solves of the flow, for "
-        "one task with ψ = 3, Λ = 0.5. More errata are judged where they belong: Table 2's swapped "
+        "one task with ψ = 3, Λ = 0.5, in the paper's symbols (η = v + w, ρ = v − w, g = ψηᵀH⁰η, "
+        "h = ψρᵀH⁰ρ; r, m, n, u, z, I_u, I_z, ξ of App. J). Forms of one formula share the "
+        "corrected "
+        "one's distance. The picture leaves out (1), (76), (83). More errata are judged where "
+        "they belong: Table 2's swapped "
         "exponents of t* and D* and (105) in msfr/table2, Table 2's time law in msfr/crossover, "
         "H.3 in msfr/fig7."
     ),

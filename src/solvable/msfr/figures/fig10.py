@@ -12,9 +12,11 @@ from .. import Run, Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
+    ENTRY,
     FEW,
     NEVER_ENDING,
     OVER_SETS,
+    WIDTH,
     Saturated,
     between,
     data_sets,
@@ -225,7 +227,7 @@ SIZE_EXPONENT = {
     a: _say(
         f"size-exponent-{10 * a:.0f}",
         "",
-        f"Under AdamW L ∝ (D−½)^-(α−1) at α = {a} (exponent of the training).",
+        f"Under AdamW L ∝ (D−½)^(−(α−1)) at α = {a} (exponent of the training).",
     )
     for a in ALPHAS
 }
@@ -242,7 +244,7 @@ DATA_EXPONENT = {
     a: _say(
         f"data-exponent-{10 * a:.0f}",
         "",
-        f"Under AdamW L ∝ N^-(α−1)/α at α = {a} (exponent of the training, averaged over data "
+        f"Under AdamW L ∝ N^(−(α−1)/α) at α = {a} (exponent of the training, averaged over data "
         "sets).",
     )
     for a in ALPHAS
@@ -366,6 +368,7 @@ FIGURE = Figure(
     id="msfr/fig10",
     title="Softmax attention by AdamW: the loss in D, N, t and C",
     settings=SETTINGS,
+    constants={"alphas": ALPHAS, "strength": STRENGTH, "entry": ENTRY, "width": WIDTH},
     statements=(
         *(
             said[a]

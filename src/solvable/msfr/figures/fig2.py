@@ -11,6 +11,7 @@ from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from .. import Init, Task, loss, train, train_brute
 from ._drawing import THEORY, TOKENS, TRAINING, colour, loglog, panels
 from ._judging import START, log_points, worst_ratio
+from ._witness import ROUND_OFF
 
 CONTEXTS = (5, 100)
 ORDERS = ("zeroth", "first", "exact")
@@ -85,8 +86,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     for each, context in zip(axes, CONTEXTS, strict=False):
         here = data.sel(context=context).isel(time=slice(1, None))
         each.plot(here.time, here.trained, color=colour(0), label="training (reduced)", **TRAINING)
-        for k, order in enumerate(("zeroth", "exact")):
-            words = f"theory, {'order zero' if order == 'zeroth' else 'exact'}"
+        for k, order in enumerate(ORDERS):
+            words = f"theory, {'exact' if order == 'exact' else f'{order} order'}"
             each.plot(
                 here.time, here.theory.sel(order=order), color=colour(1 + k), label=words, **THEORY
             )
@@ -131,9 +132,10 @@ ZEROTH = _say(
     "At ψ = 100 order zero describes training (largest relative gap of L for t ≥ 0.03).",
 )
 SHORT = _say(
-    "order-zero-5",
-    "At ψ = 5 order zero is off by what it neglects, of order 1/ψ: its gap is at least ten times "
-    "that at ψ = 100.",
+    "first-order-5",
+    "At ψ = 5 the first order in 1/ψ (App. J) closes the gap that order zero leaves: what "
+    "remains is "
+    "at most a tenth (ratio of the largest relative gaps of L for t ≥ 0.03).",
 )
 BRUTE = {
     c: _say(
@@ -158,9 +160,19 @@ def claims(data: xr.Dataset) -> list[Claim]:
     return [
         *(EXACT[c].judge(0.0, gaps[c, "exact"], 0.01) for c in CONTEXTS),
         ZEROTH.judge(0.0, gaps[100, "zeroth"], 0.02),
-        SHORT.judge(10 * gaps[100, "zeroth"], gaps[5, "zeroth"], "at least"),
+        SHORT.judge(
+            0.1,
+            gaps[5, "first"] / gaps[5, "zeroth"],
+            "at most",
+            note=f"Order zero is {gaps[5, 'zeroth']:.1%} off, the first {gaps[5, 'first']:.1%}.",
+        ),
         *(
-            BRUTE[c].judge(0.0, worst_ratio(data[f"tokens_{c}"], data[f"reduced_{c}"]), 1e-10)
+            BRUTE[c].judge(
+                0.0,
+                worst_ratio(data[f"tokens_{c}"], data[f"reduced_{c}"]),
+                ROUND_OFF,
+                note=f"Trained to t = {float(data[f'token_time_{c}'][-1]):.2g}.",
+            )
             for c in CONTEXTS
         ),
     ]
@@ -170,13 +182,17 @@ FIGURE = Figure(
     id="msfr/fig2",
     title="The loss in time, theory against training, at a short and a long context",
     settings=SETTINGS,
+    constants={"alpha": 1.8, "strength": 0.5, "contexts": CONTEXTS, "init": INIT},
     statements=(*EXACT.values(), ZEROTH, SHORT, *BRUTE.values()),
     compute=compute,
     draw=draw,
     claims=claims,
     note=(
-        "S = 100, init (106), GD with lr 1e-3 and 5000 steps as in the paper, which states neither "
+        "S = 100, v = 0.1, w = 0.11 at the start (106), GD with lr 1e-3 and 5000 steps as in the "
+        "paper, which states neither "
         "α nor Λ here: α = 1.8, Λ = 0.5. The gap of order zero at ψ = 5 is what the exact solution "
-        "closes. (c): the same training on real tokens and reduced, on one data set."
+        "closes. GD with lr 1e-3 is 7 % below its flow at t = 0.002, an error of the step that has "
+        "fallen below 1 % by t = 0.03, where the comparison starts. (c): the same training on "
+        "real tokens and reduced, on one data set."
     ),
 )

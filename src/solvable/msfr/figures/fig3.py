@@ -22,7 +22,7 @@ from .. import (
 )
 from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
-from ._judging import START, judge_law, log_points, worst_ratio
+from ._judging import START, judge_law, law_statement, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
 from ._split import frontier_of_law
 from ._witness import judge_tokens, on_tokens, tokens_statement
@@ -256,6 +256,13 @@ def _each(word: str, text: str, source: str) -> dict[float, Statement]:
     return {a: _say(f"{word}-{a}", text.format(a=a), source) for a in ALPHAS}
 
 
+def _law(word: str, text: str, source: str) -> dict[float, Statement]:
+    return {
+        a: law_statement(f"msfr/fig3/{word}-law-{a}", text.format(a=a), f"{source}, Table 1")
+        for a in ALPHAS
+    }
+
+
 TIME = _each(
     "time", "L(t) of gradient descent is that of the exact flow for t ≥ 0.03, α = {a} "
     "(largest relative gap).", "Fig. 3b",
@@ -280,12 +287,10 @@ SPLIT = _say(
     "compute", "The lower envelope over D of gradient descent at α = 1.8 is the exact frontier "
     "where its D are (largest relative gap).", "Fig. 3d",
 )  # fmt: skip
-TIME_LAW = _each("time-law", "L ∝ t^-(α−1)/α, α = {a}.", "Fig. 3b, Table 1")
-SIZE_LAW = _each("size-law", "L ∝ D^-(α−1), read against D − ½, α = {a}.", "Fig. 3a, Table 1")
-DATA_LAW = _each("data-law", "L ∝ N^-(α−1)/α, α = {a}.", "Fig. 3c, Table 1")
-COMPUTE_LAW = _each(
-    "compute-law", "L ∝ C^-(α−1)/(α+1) along the optimal split, α = {a}.", "Fig. 3d, Table 1"
-)
+TIME_LAW = _law("time", "L ∝ t^(−(α−1)/α) at α = {a}", "Fig. 3b")
+SIZE_LAW = _law("size", "L ∝ (D − ½)^(−(α−1)) at α = {a}", "Fig. 3a")
+DATA_LAW = _law("data", "L ∝ N^(−(α−1)/α) at α = {a}", "Fig. 3c")
+COMPUTE_LAW = _law("compute", "L ∝ C^(−(α−1)/(α+1)) at the best split, α = {a},", "Fig. 3d")
 BRUTE = tokens_statement("msfr/fig3", "Fig. 3", "D = 10 of 20 tasks, N = 200")
 
 
@@ -353,6 +358,7 @@ FIGURE = Figure(
     id="msfr/fig3",
     title="Scaling laws in model size, time, data and compute",
     settings=SETTINGS,
+    constants={"alphas": ALPHAS, "context": CONTEXT, "strength": STRENGTH, "init": INIT},
     statements=(
         *TIME.values(), *FINITE.values(), *SIZE.values(), *DATA.values(), *MEAN.values(), SPLIT,
         *TIME_LAW.values(), *SIZE_LAW.values(), *DATA_LAW.values(), *COMPUTE_LAW.values(), BRUTE,
@@ -361,7 +367,8 @@ FIGURE = Figure(
     draw=draw,
     claims=claims,
     note=(
-        "S = 500, ψ = 100, Λ = 0.5, init (106); GD with lr 1e-3 and 5000 steps in (b) and (d). In "
+        "S = 500, ψ = 100, Λ = 0.5, v = 0.1, w = 0.11 at the start (106); GD with lr 1e-3 and "
+        "5000 steps in (b) and (d). In "
         "(a) and (c) 5000 steps (t = 5) leave the rare tasks unlearned (38 % too much loss at "
         "D = 100), so they train longer; thin lines are the limit t → ∞. The laws are judged at "
         "many more tasks (settings: law_tasks, split_tasks): at S = 500 they are hardly seen."

@@ -311,14 +311,14 @@ def _say(word: str, text: str, panel: str) -> Statement:
 TIME = {
     a: _say(
         f"time-{10 * a:.0f}",
-        f"Softmax attention on source/capacity features has L ∝ t^-(α−1)/α at α = {a}.",
+        f"Softmax attention on source/capacity features has L ∝ t^(−(α−1)/α) at α = {a}.",
         "(a)",
     )
     for a in ALPHAS
 }
 COMPUTE = _say(
     "compute",
-    f"The least L at compute C = D·t follows C^-(α−1)/(α+1) at α = {ALPHAS[0]}.",
+    f"The least L at compute C = D·t follows C^(−(α−1)/(α+1)) at α = {ALPHAS[0]}.",
     "(b)",
 )
 
@@ -371,6 +371,7 @@ FIGURE = Figure(
     id="msfr/fig5",
     title="Softmax attention on source/capacity regression",
     settings=SETTINGS,
+    constants={"alphas": ALPHAS, "lr": LR},
     statements=(*TIME.values(), COMPUTE),
     compute=compute,
     draw=draw,

@@ -167,9 +167,11 @@ FIGURE = Figure(
     draw=draw,
     claims=claims,
     note="L is the loss on the data set that is trained on, and theory takes the shares "
-    "p̂_s = #_s/N of the same data set, so that only the noise separates them. Fresh data stand for "
+    "p̂_s = #_s/N of the same data set, so that only the noise separates them. Fresh data stand "
+    "for "
     "the population; among them are tasks that were not in the data set and stay unlearned. Ours: "
-    "α = 1.8, Λ = 0.5, lr 1e-3, S = 20 and N = 400 (S = 100 and N = 2000 in full); init (106) on "
+    "α = 1.8, Λ = 0.5, lr 1e-3, S = 20 and N = 400 (S = 100 and N = 2000 in full); v = 0.1, w = "
+    "0.11 at the start (106) on "
     "the entries (s, S+1) and 0 elsewhere.",
     seed=SEED,
 )

@@ -12,10 +12,12 @@ from .. import Run, Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import worst_ratio
 from ._softmax import (
+    ENTRY,
     FEW,
     OVER_SETS,
     SETTLED,
     STEP_ERROR,
+    WIDTH,
     Saturated,
     between,
     data_sets,
@@ -241,7 +243,9 @@ TIME = {
 }
 TIME_EXPONENT = {
     a: _say(
-        f"time-exponent-{10 * a:.0f}", "b", f"L ∝ t^-(α−1)/α at α = {a} (exponent of the training)."
+        f"time-exponent-{10 * a:.0f}",
+        "b",
+        f"L ∝ t^(−(α−1)/α) at α = {a} (exponent of the training).",
     )
     for a in ALPHAS
 }
@@ -267,7 +271,7 @@ SIZE_EXPONENT = {
     a: _say(
         f"size-exponent-{10 * a:.0f}",
         "a",
-        f"L ∝ (D−½)^-(α−1) at α = {a} (exponent of the training).",
+        f"L ∝ (D−½)^(−(α−1)) at α = {a} (exponent of the training).",
     )
     for a in ALPHAS
 }
@@ -284,7 +288,7 @@ DATA_EXPONENT = {
     a: _say(
         f"data-exponent-{10 * a:.0f}",
         "c",
-        f"L ∝ N^-(α−1)/α at α = {a} (exponent of the training, averaged over data sets).",
+        f"L ∝ N^(−(α−1)/α) at α = {a} (exponent of the training, averaged over data sets).",
     )
     for a in ALPHAS
 }
@@ -357,6 +361,7 @@ FIGURE = Figure(
     id="msfr/fig8",
     title="Softmax attention by gradient descent: the loss in D, t, N and C",
     settings=SETTINGS,
+    constants={"alphas": ALPHAS, "strength": STRENGTH, "entry": ENTRY, "width": WIDTH},
     statements=(
         *(
             said[a]

@@ -10,7 +10,7 @@ from ...reproduce import Claim, Figure, Size, Statement, stage, step
 from .. import Task, train
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import worst_ratio
-from ._softmax import FEW, SETTLED, STEP_ERROR, Saturated, few_start, few_tasks, start
+from ._softmax import ENTRY, FEW, SETTLED, STEP_ERROR, WIDTH, Saturated, few_start, few_tasks, start
 from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHA = 1.8
@@ -103,7 +103,7 @@ THEORETICAL = {
     b: _say(
         f"theory-{WORD[b]}",
         f"At β = {b:g} gradient descent follows the flow of saturated attention, in which ψ_s "
-        f"enters through 2^-ψ_s alone, from step {SETTLED} on (largest relative gap of L).",
+        f"enters through 2^(−ψ_s) alone, from step {SETTLED} on (largest relative gap of L).",
     )
     for b in BETAS
 }
@@ -112,7 +112,7 @@ EXPONENT = {
         f"exponent-{WORD[b]}",
         "Softmax attention's law in t does not depend on β: the exponent of the training at "
         f"β = {b:g} is that at β = 0.",
-        "the exponent (α−1)/(α+β) of Table 2",
+        "an exponent lower by (α−1)/α − (α−1)/(α+β) (Table 2)",
     )
     for b in VARIED
 }
@@ -156,7 +156,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
                 as_printed=slope[0.0] - drop[b],
                 note=(
                     f"Table 2 takes {drop[b]:.3f} off; the tolerance is a quarter of that. "
-                    f"{reach}, where the finite S makes L steeper than t^-(α−1)/α."
+                    f"{reach}, where the finite S makes L steeper than t^(−(α−1)/α)."
                 ),
             )
             for b in VARIED
@@ -183,6 +183,13 @@ FIGURE = Figure(
     id="msfr/fig9",
     title="Softmax attention at varied context lengths: the loss in time",
     settings=SETTINGS,
+    constants={
+        "alpha": ALPHA,
+        "betas": BETAS,
+        "strength": STRENGTH,
+        "entry": ENTRY,
+        "width": WIDTH,
+    },
     statements=(*THEORETICAL.values(), *EXPONENT.values(), *SAME.values(), BRUTE),
     compute=compute,
     draw=draw,
@@ -191,7 +198,7 @@ FIGURE = Figure(
         "The paper does not state ψ_1 and the start: here ψ_1 = 500 (1000 at full size), so that "
         "at β = 1 no context is shorter than one token at S = 500, lengths rounded; Λ = 0.5; "
         "V = 0.1, W_K = 0.1, W_Q = 0.11 in every entry and d_e = 501. Quick: S = 200. Where no "
-        "context sign agrees with the query, which has the chance 2^-ψ_s, the query attends to "
+        "context sign agrees with the query, which has the chance 2^(−ψ_s), the query attends to "
         "itself; but for that ψ_s does not enter, as softmax normalises by it. Theory leaves out "
         "what the query's own token takes at the start from n agreeing ones, 6 %/n."
     ),

@@ -192,7 +192,8 @@ FIGURE = Figure(
     compute=compute,
     draw=draw,
     claims=claims,
-    note="The paper has no picture of this. All tasks are trained with Λ = 0.5 from init (106), "
+    note="The paper has no picture of this. All tasks are trained with Λ = 0.5 from v = 0.1, w = "
+    "0.11 at the start (106), "
     "of which the constraint holds two entries of every task at 0; the context length is the one "
     "of training.",
     seed=SEED,

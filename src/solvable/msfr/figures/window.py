@@ -106,12 +106,14 @@ FIGURE = Figure(
     id="msfr/window",
     title="Where the law in time can be seen",
     settings=SETTINGS,
+    constants={"alpha": ALPHA, "context": CONTEXT, "strength": STRENGTH, "init": INIT},
     statements=(SMALL, LARGE, GROWTH),
     compute=compute,
     draw=draw,
     claims=claims,
     note=(
-        "Not in the paper. α = 1.8, ψ = 100, Λ = 0.5, init (106), exact flow. Bars mark where the "
+        "Not in the paper. α = 1.8, ψ = 100, Λ = 0.5, v = 0.1, w = 0.11 at the start (106), "
+        "exact flow. Bars mark where the "
         "local exponent is within 2 % of the law's. At the left end the first task has not been "
         "learned yet, at the right end the last one is being learned."
     ),
