@@ -12,6 +12,7 @@ from solvable import __version__
 from solvable.papers import solvable_bibtex
 from solvable.reproduce import Claim, registry
 from solvable.reproduce.numerals import duration, expected, number, why_it_fails
+from solvable.reproduce.page import _maths
 from solvable.reproduce.report import write_report
 from solvable.reproduce.store import results
 
@@ -69,7 +70,9 @@ def page(source: str) -> Page:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+    """The text as it is read: powers raised and indices lowered without their marks."""
+    bare = re.sub(r"\^\((.*?)\)", r"\1", text)
+    return re.sub(r"\s+", " ", re.sub(r"\b(\w)_(\w)\b", r"\1\2", bare))
 
 
 def part(source: str, start: str, end: str) -> str:
@@ -296,8 +299,6 @@ def test_a_half_written_figure_is_left_out(out: Path, tmp_path: Path):
 
 
 def test_powers_are_raised_and_indices_lowered():
-    from solvable.reproduce.page import _maths
-
     assert _maths("L ∝ t^(−(α−1)/α), p_s < 1") == ("L ∝ t<sup>−(α−1)/α</sup>, p<sub>s</sub> &lt; 1")
     assert _maths("e^{−2aΛt} and law_tasks, 2^(−ψ_s)") == (
         "e<sup>−2aΛt</sup> and law_tasks, 2<sup>−ψ<sub>s</sub></sup>"
