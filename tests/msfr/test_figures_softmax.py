@@ -101,6 +101,8 @@ def curves_of_fig9(exponents):
             "trained": (("beta", "time"), curves),
             "theory": (("beta", "time"), curves),
             "shortest": ("beta", [500.0, 22.0, 1.0]),
+            "tokens": ("token_time", [1.0]),
+            "reduced": ("token_time", [1.0]),
         },
         coords={"beta": list(fig9.BETAS), "time": t},
         attrs={"lr": 0.2},
@@ -109,7 +111,9 @@ def curves_of_fig9(exponents):
 
 def verdicts_on_beta(data):
     claims = fig9.FIGURE.judge(data)
-    return {claim.verdict for claim in claims if "theory" not in claim.id}
+    judged = [claim for claim in claims if "/exponent-" in claim.id or "/same-" in claim.id]
+    assert len(judged) == 4
+    return {claim.verdict for claim in judged}
 
 
 def test_fig9_would_fail_if_table_2_were_softmax_attentions_law():

@@ -73,23 +73,6 @@ def test_erratum_6_the_data_exponent_is_that_of_table_2():
     assert abs(found / ((alpha + 2 * gamma - 1) / (alpha + 2 * gamma)) - 1) > 0.3
 
 
-@pytest.mark.slow
-def test_erratum_7_weak_strengths_follow_a_law_of_their_own():
-    """With Λ_s ≤ 1 the printed (α+2γ−1)/(α+β+3γ) is seen nowhere; 3γ → γ, over 4 decades."""
-    task = msfr.Task(LARGE, 1.8, 100.0, 1.0, gamma=0.3)
-    weak, printed = (
-        msfr.time_law(task, SMALL_START, regime=regime) for regime in ("weak", "strong")
-    )
-    assert weak.exponent == pytest.approx(1.4 / 2.1)
-    assert printed.exponent == pytest.approx(1.4 / 2.7)
-    assert weak.decades(0.02) == pytest.approx(4.0, abs=0.25)
-    assert printed.decades(0.02) < 0.3
-    low, high = weak.window(0.02)
-    t = np.geomspace(low, high, 7)
-    np.testing.assert_allclose(weak.local_exponent(t), weak.exponent, rtol=0.0201)
-    assert np.all(np.abs(weak.local_exponent(t) / printed.exponent - 1) > 0.2)
-
-
 def test_strong_strengths_follow_the_printed_time_law():
     task = msfr.Task(LARGE, 1.8, 100.0, 1e3, gamma=0.3)
     law = msfr.time_law(task, SMALL_START)

@@ -12,6 +12,20 @@ from ._judging import seen
 SLACK = 0.01  # of the exponents of D* and t*: D is whole
 
 
+def cut_sizes(left: np.ndarray, weights: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The loss of every model size from the residuals of the whole model: (…, sizes).
+
+    Tasks decouple, so that a model of size D is the whole one with the tasks s ≥ D at their start;
+    `left` is (tasks, points), its first point the start.
+    """
+    terms = 0.5 * weights[:, None] * left**2
+    learned = np.cumsum(terms, axis=0)
+    unlearned = np.cumsum(terms[::-1, :1], axis=0)[::-1]
+    pad = np.zeros((1, terms.shape[1]))
+    learned, unlearned = np.concatenate([pad, learned]), np.concatenate([unlearned, pad[:, :1]])
+    return (learned[size - 1] + unlearned[size - 1]).T
+
+
 def frontier_of_law(task: Task, init: Init, order: Order, per_decade: int) -> xr.Dataset:
     """The exact frontier over the law's whole range: local exponent, D* and t*."""
     x = compute_law(task, init, order).grid(per_decade)

@@ -24,7 +24,7 @@ from ..task import realised_shares
 from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import START, judge_law, law_statement, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
-from ._split import frontier_of_law
+from ._split import cut_sizes, frontier_of_law
 from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHAS = (1.8, 2.1)
@@ -53,20 +53,6 @@ def _task(num_tasks: int, alpha: float) -> Task:
     return Task(num_tasks, alpha, CONTEXT, STRENGTH)
 
 
-def _cut(left: np.ndarray, weights: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The loss of every model size from the residuals of the whole model: (…, sizes).
-
-    Tasks decouple, so that a model of size D is the whole one with the tasks s ≥ D at their start;
-    `left` is (tasks, points), its first point the start.
-    """
-    terms = 0.5 * weights[:, None] * left**2
-    learned = np.cumsum(terms, axis=0)
-    unlearned = np.cumsum(terms[::-1, :1], axis=0)[::-1]
-    pad = np.zeros((1, terms.shape[1]))
-    learned, unlearned = np.concatenate([pad, learned]), np.concatenate([unlearned, pad[:, :1]])
-    return (learned[size - 1] + unlearned[size - 1]).T
-
-
 def _sizes(settings: Settings) -> np.ndarray:
     return np.unique(np.round(np.geomspace(2, settings["num_tasks"], 24)).astype(int))
 
@@ -80,17 +66,17 @@ def _in_time(settings: Settings, alpha: float) -> xr.Dataset:
     left = np.asarray(run.predictions)[:, points] - STRENGTH
     weights = np.asarray(task.weights)
     members = np.arange(task.num_tasks // 100, task.num_tasks // 5 + 1)
-    far = np.geomspace(t[1], settings["far"], len(t))  # as many: one compilation
+    far = np.geomspace(t[1], settings["far"], 80)
     law = time_law(task, init, "exact")
     assert law.amplitude is not None
     return xr.Dataset(
         {
             "trained": ("time", np.asarray(run.loss)[points]),
-            "flow": ("time", np.asarray(loss(task, init, t))),
+            "flow": ("time", np.append(np.nan, law.loss(t[1:]))),
             "finite": ("time", np.append(np.nan, law.finite(t[1:]))),
-            "flow_far": ("far_time", np.asarray(loss(task, init, far))),
+            "flow_far": ("far_time", law.loss(far)),
             "amplitude": ((), law.amplitude),
-            "trained_member": (("time", "member"), _cut(left, weights, members)),
+            "trained_member": (("time", "member"), cut_sizes(left, weights, members)),
         },
         coords={"time": t, "far_time": far, "member": members},
     )
@@ -102,11 +88,11 @@ def _in_size(settings: Settings, alpha: float) -> xr.Dataset:
     steps = settings["long_steps"]
     t = settings["lr"] * steps
     run = train(task, init, lr=settings["lr"], steps=steps, log_every=steps, progress=step)
-    trained = _cut(np.asarray(run.predictions) - STRENGTH, np.asarray(task.weights), sizes)[-1]
+    trained = cut_sizes(np.asarray(run.predictions) - STRENGTH, np.asarray(task.weights), sizes)[-1]
 
     def flow(t: float) -> np.ndarray:
         left = np.asarray(residual(task, init, np.asarray([0.0, t])))
-        return _cut(left.T, np.asarray(task.weights), sizes)[-1]
+        return cut_sizes(left.T, np.asarray(task.weights), sizes)[-1]
 
     return xr.Dataset(
         {

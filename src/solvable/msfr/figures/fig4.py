@@ -15,7 +15,6 @@ from .. import (
     data_law,
     exponents,
     frontier,
-    loss,
     residual,
     size_law,
     time_law,
@@ -24,7 +23,7 @@ from .. import (
 from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
 from ._judging import judge_law, law_statement, log_points, worst_ratio
 from ._labels import labelled, local_exponents, of_label
-from ._split import frontier_of_law
+from ._split import cut_sizes, frontier_of_law
 from ._witness import judge_tokens, on_tokens, tokens_statement
 
 ALPHA, CONTEXT = 1.8, 100.0
@@ -50,14 +49,8 @@ def _key(beta: float, gamma: float) -> str:
     return f"γ={gamma}" if gamma else f"β={beta}"
 
 
-def _times(task: Task) -> np.ndarray:
-    """From the first task's first move to the last one's end; as many for every task."""
-    whole = time_law(task, Init(*INIT)).grid()
-    return np.geomspace(whole[0], whole[-1], 100)
-
-
 def _curves(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
-    """The flow far in time, and a stretch of gradient descent with a step that follows it."""
+    """The flow far in time, of every size, and gradient descent with a step that follows it."""
     task, init = _task(settings["num_tasks"], beta, gamma), Init(*INIT)
     # The fastest rate is 2p_1ψΛ(1 + Λ²). A fifth of its inverse is too coarse for the first task,
     # but from the tenth on the rates are at least 60 times slower, and training gets far.
@@ -67,16 +60,23 @@ def _curves(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
     how = {"lr": lr, "steps": settings["steps"], "log_every": max(1, settings["steps"] // 2000)}
     run = train(task, init, progress=step, **how)
     kept = np.unique(np.searchsorted(run.step, points).clip(1, len(run.step) - 1))
-    far = _times(task)
-    left = np.abs(np.asarray(residual(task, init, far, "zeroth"))[:, 9])
+    whole = time_law(task, init).grid()
+    far = np.geomspace(whole[0], whole[-1], 100)
+    # The start, far times and those of training in one call: one compilation for all tasks.
+    left = np.asarray(residual(task, init, np.concatenate([[0.0], far, run.time[kept]])))
+    members = np.unique(np.round(np.geomspace(5, 100, 7)).astype(int))
+    sizes = np.append(members, task.num_tasks + 1)
+    losses = cut_sizes(left.T, np.asarray(task.weights), sizes)[1:]
+    tenth = np.abs(left[1 : len(far) + 1, 9])
     return xr.Dataset(
         {
-            "tenth": ((), far[np.argmax(left < 0.01 * left[0])]),
+            "tenth": ((), far[np.argmax(tenth < 0.01 * abs(left[0, 9]))]),
             "trained": ("time", np.asarray(run.loss)[kept]),
-            "flow": ("time", np.asarray(loss(task, init, run.time[kept]))),
-            "far_flow": ("far", np.asarray(loss(task, init, far))),
+            "flow": ("time", losses[len(far) :, -1]),
+            "far_flow": ("far", losses[: len(far), -1]),
+            "member_loss": (("member", "far"), losses[: len(far), :-1].T),
         },
-        coords={"time": run.time[kept], "far": far},
+        coords={"time": run.time[kept], "far": far, "member": members},
     )
 
 
@@ -95,21 +95,15 @@ def _resources(settings: Settings, gamma: float) -> xr.Dataset:
 
 
 def _split(settings: Settings, beta: float, gamma: float) -> xr.Dataset:
-    """(b), (f): the exact frontier at the paper's size, members of it, and the law's."""
+    """(b), (f): the exact frontier at the paper's size, and the law's."""
     task, init = _task(settings["num_tasks"], beta, gamma), Init(*INIT)
-    t = _times(task)
-    members = np.unique(np.round(np.geomspace(5, 100, 7)).astype(int))
-    curves = [np.asarray(loss(task, init, t, size=int(size))) for size in members]
+    t = time_law(task, init).grid()
     budgets = np.geomspace(2 * t[0], t[-1] * settings["num_tasks"], 40)
     best = frontier(task, init, budgets)
     many = _task(settings["split_tasks"], beta, gamma, LARGE)
     shown = xr.Dataset(
-        {
-            "member_loss": (("member", "member_time"), curves),
-            "best_loss": ("budget", best.loss),
-            "best_size": ("budget", best.size),
-        },
-        coords={"member": members, "member_time": t, "budget": budgets},
+        {"best_loss": ("budget", best.loss), "best_size": ("budget", best.size)},
+        coords={"budget": budgets},
     )
     return xr.merge([shown, frontier_of_law(many, init, "zeroth", per_decade=2)])
 
@@ -181,7 +175,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
         get = _of(data, beta, gamma)
         for k, member in enumerate(get("member")):
             label = r"$D = 5$ to $100$" if k == 0 else ""
-            c, y = member * get("member_time"), get("member_loss")[k]
+            c, y = member * get("far"), get("member_loss")[k]
             axes[panel].plot(c, y, color="0.75", linewidth=0.9, label=label)
         c, y = get("budget"), get("best_loss")
         axes[panel].plot(c, y, color=colour(0), label="exact frontier", **THEORY)

@@ -28,7 +28,7 @@ SETTINGS: dict[Size, dict[str, Any]] = {
         "context": 200,
         "data": 300,
         "steps": 1000,
-        "seeds": 4,
+        "seeds": 3,
         "sizes": (2, 5, 12),
         "size_seeds": 2,
     },
