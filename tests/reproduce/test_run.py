@@ -55,16 +55,16 @@ def test_what_is_there_is_kept_until_something_changes(toy, diary, tmp_path):
     def again(**how):
         before = len(diary())
         (outcome,) = run(["toy/one"], out=tmp_path / "out", **{"size": "quick", **how})
-        return outcome.state, len(diary()) - before
+        return outcome.state, len(diary()) - before, outcome.why
 
-    assert again() == ("done", 2)
-    assert again() == ("kept", 0)
-    assert again(fresh=True) == ("done", 2)
-    assert again(size="default") == ("done", 3)
-    assert again(size="default") == ("kept", 0)
+    assert again() == ("done", 2, "")
+    assert again() == ("kept", 0, "")
+    assert again(fresh=True) == ("done", 2, "computed afresh")
+    assert again(size="default") == ("done", 3, "other size, settings")
+    assert again(size="default") == ("kept", 0, "")
     source = toy / "toy_lab.py"
     source.write_text(source.read_text() + "\n# changed\n")
-    assert again(size="default") == ("done", 3)
+    assert again(size="default") == ("done", 3, "other code")
 
 
 def test_a_damaged_folder_is_made_again(toy, diary, tmp_path):

@@ -36,7 +36,8 @@ class List:
             labs = [_describe(lab, chosen) for lab in reproduce.labs().values()]
             print_json({"labs": [lab for lab in labs if lab["figures"] or not self.targets]})
         elif self.targets:
-            print_rich(_claims(reproduce.figures(self.targets)))
+            for figure in reproduce.figures(self.targets):
+                print_rich(*_claims(figure))
         else:
             words = "solvable list msfr/fig3 shows the claims of a figure, --json those of all"
             print_rich(*(_table(lab) for lab in reproduce.labs().values()), words)
@@ -91,16 +92,16 @@ def _table(lab: "Lab") -> Any:
     return table
 
 
-def _claims(figures: "list[Figure]") -> Any:
+def _claims(figure: "Figure") -> list[Any]:
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     table.add_column("claim", overflow="fold")
     table.add_column("statement", ratio=1)
     table.add_column("source")
-    for figure in figures:
-        for said in figure.statements:
-            words = f"{said.text} [The paper prints {said.printed}.]" if said.printed else said.text
-            table.add_row(said.id, words.replace("[", r"\["), said.source)
-    return table
+    for said in figure.statements:
+        words = f"{said.text} [The paper prints {said.printed}.]" if said.printed else said.text
+        table.add_row(said.id, escape(words), said.source)
+    return [f"[bold]{figure.id}[/bold]  {escape(figure.title)}", escape(figure.note), table, ""]

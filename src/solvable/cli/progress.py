@@ -92,7 +92,8 @@ class Figures:
             case "kept":
                 words = f"kept: {verdicts}"
             case "done":
-                words = f"{outcome.seconds:.1f} s: {verdicts}"
+                again = f" (again: {outcome.why})" if outcome.why else ""
+                words = f"{outcome.seconds:.1f} s{again}: {verdicts}"
             case _:
                 words = f"not computed: {outcome.error}"
         line = f"[{self._finished}/{self._count}] {outcome.figure}  {words}"

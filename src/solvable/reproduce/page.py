@@ -70,12 +70,14 @@ class Chapter:
         paper: None where the lab is not installed.
         pictures: the finished figures, in the order of the page.
         missing: the figures that are not computed.
+        order: the ids of both, as the lab has them.
     """
 
     name: str
     paper: Paper | None
     pictures: Sequence[Picture]
     missing: Sequence[Figure]
+    order: Sequence[str] = ()
 
     @property
     def title(self) -> str:
@@ -248,9 +250,10 @@ def _where(picture: Picture, claim: Claim) -> str:
 
 
 def _contents(chapter: Chapter) -> str:
-    rows = [_content(p.id, p.title, _tally(p.claims)) for p in chapter.pictures]
+    found = {p.id: _content(p.id, p.title, _tally(p.claims)) for p in chapter.pictures}
     absent = '<span class="tally absent">not computed</span>'
-    rows += [_content(figure.id, figure.title, absent) for figure in chapter.missing]
+    found |= {figure.id: _content(figure.id, figure.title, absent) for figure in chapter.missing}
+    rows = [found[id] for id in dict.fromkeys([*chapter.order, *found])]
     if corrected := [claim for _, claim in chapter.judged("holds corrected")]:
         link = f'<a href="{_to(f"{chapter.name}/corrected")}">Errata found</a>'
         rows.append(f"<li>{link} <span>All corrections in one list</span> {_tally(corrected)}</li>")

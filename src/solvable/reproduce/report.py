@@ -38,7 +38,8 @@ def _chapter(name: str, lab: Lab | None, found: dict[str, Result]) -> Chapter:
         if id.partition("/")[0] == name and id not in shown
     ]
     missing = [figure for figure in figures if figure.id not in found]
-    return Chapter(name, lab.paper if lab else None, [*ours, *others], missing)
+    order = [figure.id for figure in figures]
+    return Chapter(name, lab.paper if lab else None, [*ours, *others], missing, order)
 
 
 def _lab(name: str) -> Lab | None:

@@ -43,6 +43,7 @@ class Outcome:
         claims: judged; empty unless kept or done.
         seconds: how long it took.
         error: why it failed.
+        why: what has changed since, where there was an older result.
     """
 
     figure: str
@@ -50,6 +51,7 @@ class Outcome:
     claims: list[Claim] = field(default_factory=list)
     seconds: float = 0.0
     error: str = ""
+    why: str = ""
 
     @property
     def good(self) -> bool:
@@ -119,6 +121,7 @@ def run(
                 outcomes[id].state, outcomes[id].claims = "kept", found.claims
                 see(outcomes[id], "")
             else:
+                outcomes[id].why = config.difference(found) if found is not None else ""
                 todo.append(id)
         crew = _Crew(todo, outcomes, configs, benches, prepare, see)
         try:

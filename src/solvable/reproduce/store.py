@@ -128,6 +128,12 @@ class Config:
         """A digest of it all."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:24]
 
+    def difference(self, result: "Result") -> str:
+        """In what an older result differs."""
+        old, new = result.attributes.get("config", {}), asdict(self)
+        changed = [name for name in new if old.get(name) != new[name]]
+        return f"other {', '.join(changed)}" if changed else "computed afresh"
+
     @property
     def command(self) -> str:
         """The command that remakes it."""
