@@ -205,8 +205,8 @@ def test_contents_name_every_figure_in_order_with_its_verdicts(source: str):
         "Figure 3a A misprinted law ✎ 2 corrected",
         "Table 1 Numbers that do not come out ✗ 3 fail",
         "Window A figure without any claim no claims",
-        "Dropped A figure that the lab no longer has no claims",
         "Figure 9 Not <computed> yet not computed",
+        "Dropped A figure that the lab no longer has no claims",
         "Errata found All corrections in one list ✎ 2 corrected",
     ]
     assert nav == "".join(wanted)
