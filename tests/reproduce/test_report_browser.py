@@ -56,7 +56,8 @@ def browser() -> Iterator[Browser]:
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         reason = f"no browser is installed: none of {', '.join(NAMES)} is on the path"
-        if os.environ.get("CI") == "true":  # there it must not go unnoticed
+        allowed = "SOLVABLE_NO_BROWSER" in os.environ  # .ci/run could not install one, and says so
+        if os.environ.get("CI") == "true" and not allowed:  # it must not go unnoticed
             pytest.fail(reason)
         pytest.skip(reason)
     with sync_playwright() as playwright:
