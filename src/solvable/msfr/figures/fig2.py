@@ -7,11 +7,11 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
-from .. import Init, Task, loss, train, train_brute
+from ...reproduce import Claim, Figure, Size, Statement, stage
+from .. import Init, Task, loss, train
 from ._drawing import THEORY, TOKENS, TRAINING, colour, loglog, panels
 from ._judging import START, log_points, worst_ratio
-from ._witness import ROUND_OFF
+from ._witness import ROUND_OFF, on_tokens
 
 CONTEXTS = (5, 100)
 ORDERS = ("zeroth", "first", "exact")
@@ -59,17 +59,15 @@ def _curves(settings: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
-    """The same training on real tokens and in the reduction, from one data set."""
-    init, found = Init(*INIT), {}
+    """The same training on real tokens and in the reduction, from one data set a context."""
+    found: list[xr.Dataset] = []
     for context, steps in zip(CONTEXTS, settings["token_steps"], strict=True):
         how = {"lr": settings["lr"], "steps": steps, "data": settings["data"], "seed": 0}
         how["log_every"] = max(1, steps // 30)
-        task = _task(settings, context)
-        brute = train_brute(task, init, progress=step, **how)
-        for name, run in (("tokens", brute), ("reduced", train(task, init, **how))):
-            found[f"{name}_{context}"] = (f"token_time_{context}", np.asarray(run.train_loss))
-        found[f"token_time_{context}"] = brute.time
-    return xr.Dataset(found)
+        part = on_tokens(_task(settings, context), Init(*INIT), **how)
+        names = ("tokens", "reduced", "token_time")
+        found.append(part.rename({name: f"{name}_{context}" for name in names}))
+    return xr.merge(found)
 
 
 def compute(size: Size) -> xr.Dataset:
@@ -109,7 +107,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
             label=rf"tokens, $\psi = {context}$",
             **TOKENS,
         )
-    loglog(axes[2], "t", r"L_{\mathrm{train}}", title="on one data set")
+    loglog(axes[2], "t", title="on one data set")
     axes[2].set_ylim(bottom=data[f"tokens_{CONTEXTS[0]}"].values.min() / 4)
     axes[2].legend(fontsize=7.5, ncols=2, loc="lower center")
     return figure
