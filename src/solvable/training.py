@@ -2,8 +2,8 @@
 
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -42,6 +42,15 @@ class Run:
     def status(self) -> str:
         """ "ok", or "diverged" where a loss is no longer finite (a smaller lr may help)."""
         return "ok" if bool(jnp.all(jnp.isfinite(self.loss))) else "diverged"
+
+    @classmethod
+    def of(cls, history: "History", pace: float) -> Any:
+        """The run whose fields are what was observed."""
+        time = pace * history.step
+        return cls(step=history.step, time=time, state=history.state, **history.observed)
+
+
+R = TypeVar("R", bound=Run)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -232,3 +241,64 @@ def descend(
         logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
     observed = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), logs)
     return History(points, observed, state, finished)
+
+
+def joined(earlier: R, later: R) -> R:
+    """One run after another that took up where it ended: the shared log point is kept once."""
+
+    def join(a: Any, b: Any) -> Any:
+        kind = np if isinstance(b, np.ndarray) else jnp
+        return kind.concatenate([a, b[..., 1:]], axis=-1)
+
+    logged = [field.name for field in fields(later) if field.name != "state"]  # pyright: ignore
+    return replace(
+        later,  # pyright: ignore[reportArgumentType]
+        **{
+            name: jax.tree.map(join, getattr(earlier, name), getattr(later, name))
+            for name in logged
+        },
+    )
+
+
+def follow(
+    problem: Problem,
+    params: Any,
+    label: Callable[[History, float], R],
+    *,
+    lr: Any = None,
+    optimizer: optax.GradientTransformation | None = None,
+    steps: int,
+    log_every: int | None = None,
+    progress: Progress | None = None,
+    resume: R | None = None,
+) -> R:
+    """Train a problem from start to end, and give the run as its lab labels it.
+
+    Args:
+        problem: what is trained.
+        params: where it starts.
+        label: makes the lab's run of a log and of how much time one step is.
+        lr: learning rate of gradient descent; or
+        optimizer: any optax optimiser.
+        steps: how many steps, counted from the beginning.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from.
+
+    Raises:
+        Interrupted: at Ctrl-C, with the run so far.
+    """
+    transformation, memory, pace = choose_optimizer(params, lr, optimizer)
+    points = log_steps(steps, log_every)
+    if resume is not None:
+        params, memory = resume.state
+        points = np.append(resume.step[-1], points[points > resume.step[-1]])
+    history = descend(
+        problem, params, optimizer=transformation, memory=memory, points=points, progress=progress
+    )
+    run = label(history, pace)
+    if resume is not None:
+        run = joined(resume, run)
+    if not history.finished:
+        raise Interrupted(run)
+    return run

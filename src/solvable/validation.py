@@ -101,3 +101,16 @@ def needs_double(what: str) -> None:
         raise ValueError(
             f"{what} needs double precision: call jax.config.update('jax_enable_x64', True) first"
         )
+
+
+def brief(**fields: Any) -> str:
+    """``name=value, …`` with single numbers written out and arrays by their shape."""
+
+    def word(value: Any) -> str:
+        if not isinstance(value, jax.Array):
+            return repr(value)
+        if value.ndim or not is_concrete(value):
+            return f"{value.dtype}{list(value.shape)}"
+        return f"{float(value):.12g}"
+
+    return ", ".join(f"{name}={word(value)}" for name, value in fields.items())

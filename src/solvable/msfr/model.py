@@ -308,18 +308,13 @@ def train_tokens(
         weight=jnp.where(kept, 1.0 / kept.shape[0], 0.0).astype(first.dtype),
         rest=jnp.mean(jnp.where(kept, 0.0, first)),
     )
-    transformation, memory, pace = training.choose_optimizer(model, lr, optimizer)
-    history = training.descend(
+    return training.follow(
         problem,
         model,
-        optimizer=transformation,
-        memory=memory,
-        points=training.log_steps(steps, log_every),
+        training.Run.of,
+        lr=lr,
+        optimizer=optimizer,
+        steps=steps,
+        log_every=log_every,
         progress=progress,
     )
-    run = training.Run(
-        step=history.step, time=pace * history.step, state=history.state, **history.observed
-    )
-    if not history.finished:
-        raise training.Interrupted(run)
-    return run

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .. import training, validation
@@ -94,27 +93,14 @@ class Request:
             problem, params = training.SideBySide(problems), starts
         else:
             problem, params = built[0]
-        transformation, memory, pace = training.choose_optimizer(params, lr, optimizer)
-        points = training.log_steps(steps, log_every)
-        if resume is not None:
-            params, memory = resume.state
-            points = np.append(resume.step[-1], points[points > resume.step[-1]])
-        history = training.descend(
+        return training.follow(
             problem,
             params,
-            optimizer=transformation,
-            memory=memory,
-            points=points,
+            Run.of,
+            lr=lr,
+            optimizer=optimizer,
+            steps=steps,
+            log_every=log_every,
             progress=progress,
+            resume=resume,
         )
-        step, seen = history.step, history.observed
-        if resume is not None:
-            step = np.append(resume.step, step[1:])
-            seen = {
-                name: jnp.concatenate([getattr(resume, name), x[..., 1:]], axis=-1)
-                for name, x in seen.items()
-            }
-        run = Run(step=step, time=pace * step, state=history.state, **seen)
-        if not history.finished:
-            raise training.Interrupted(run)
-        return run

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import validation
-from .task import Task, brief
+from .task import Task
 
 MAX_ENTRY = 1e3
 
@@ -36,7 +36,7 @@ class Init(eqx.Module):
             validation.within(name, value, -MAX_ENTRY, MAX_ENTRY)
 
     def __repr__(self) -> str:
-        return f"Init({brief(**vars(self))})"
+        return f"Init({validation.brief(**vars(self))})"
 
     @property
     def is_uniform(self) -> bool:
@@ -102,7 +102,7 @@ class SoftmaxInit(eqx.Module):
         self.width = None if width is None else validation.whole("width", width, 1)
 
     def __repr__(self) -> str:
-        return f"SoftmaxInit({brief(**vars(self))})"
+        return f"SoftmaxInit({validation.brief(**vars(self))})"
 
     def width_for(self, task: Task) -> int:
         """d_e, the width of keys and queries."""

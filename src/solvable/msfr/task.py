@@ -1,6 +1,6 @@
 """The data law: multitask sparse feature regression, and samplers of real token matrices."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -16,19 +16,6 @@ MAX_ALPHA = 10.0
 MAX_DECAY = 100.0
 
 Features = Literal["sparse", "approximate", "source"]
-
-
-def brief(**fields: Any) -> str:
-    """``name=value, …`` with single numbers written out and arrays by their shape."""
-
-    def word(value: Any) -> str:
-        if not isinstance(value, jax.Array):
-            return repr(value)
-        if value.ndim or not validation.is_concrete(value):
-            return f"{value.dtype}{list(value.shape)}"
-        return f"{float(value):.12g}"
-
-    return ", ".join(f"{name}={word(value)}" for name, value in fields.items())
 
 
 class Task(eqx.Module):
@@ -93,7 +80,7 @@ class Task(eqx.Module):
                 )
 
     def __repr__(self) -> str:
-        return f"Task({brief(**vars(self))})"
+        return f"Task({validation.brief(**vars(self))})"
 
     @property
     def index(self) -> Float[Array, " tasks"]:

@@ -1,0 +1,162 @@
+"""Where training starts: the published initialisations of merged and separate attention."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import validation
+from .task import Task
+
+MAX_SCALE = 1e3
+
+Kind = Literal["merged", "separate", "mlp"]
+Version = Literal["A", "B", "C", "D"]
+Attention = Literal["linear", "softmax"]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model at time zero, before a seed draws its weights; made by `merged`, `separate`, `mlp`.
+
+    Attributes:
+        kind: "merged" (ATTN_M), "separate" (ATTN_S) or "mlp" (MLP(z)).
+        heads: H; the hidden width of an MLP.
+        rank: R, the rows of a head's key and query; None where they are merged.
+        scale: s, the size of the weights.
+        init: which published version of a separate model's scales.
+        attention: "linear" or "softmax".
+        zero_blocks: whether the blocks that in-context learning does not need start at zero.
+    """
+
+    kind: Kind
+    heads: int
+    rank: int | None
+    scale: float
+    init: Version
+    attention: Attention
+    zero_blocks: bool
+
+    def sizes(self, task: Task) -> dict[str, float]:
+        """The standard deviation of every weight's entries."""
+        rows = task.features
+        if self.rank is None:
+            return {"value": self.scale, "key_query": self.scale}
+        keys = (self.rank * rows) ** -0.5
+        value, keys = {
+            "A": (1.0, 1.0),
+            "B": (1.0, keys),
+            "C": (1.0 / rows, keys),
+            "D": (1.0 / rows / math.sqrt(self.heads), keys / math.sqrt(self.heads)),
+        }[self.init]
+        return {"value": self.scale * value, "key": self.scale * keys, "query": self.scale * keys}
+
+    def draw(self, task: Task, seed: int) -> dict[str, np.ndarray]:
+        """The whole weight matrices of a seed, dead entries included.
+
+        Returns:
+            "value" W^V (heads, features, features) and either "key_query" W^KQ (heads, features,
+            features) or "key" W^K and "query" W^Q (heads, rank, features). The same seed draws the
+            same Gaussians at every scale, and an MLP draws those of merged attention.
+        """
+        rows, dim = task.features, task.dim
+        shapes = {
+            "value": (self.heads, rows, rows),
+            "key_query": (self.heads, rows, rows),
+            "key": (self.heads, self.rank or 0, rows),
+            "query": (self.heads, self.rank or 0, rows),
+        }
+        weights = {}
+        for stream, name in enumerate(shapes):
+            if name in (sizes := self.sizes(task)):
+                draw = np.random.default_rng([validation.whole("seed", seed), 100 + stream])
+                weights[name] = sizes[name] * draw.standard_normal(shapes[name])
+        if self.zero_blocks:
+            weights["value"][:, dim:, :dim] = 0.0
+            if self.rank is None:
+                weights["key_query"][:, dim:, :dim] = 0.0
+            else:
+                weights["key"][:, :, dim:] = 0.0
+        return weights
+
+
+def _checked(
+    kind: Kind,
+    name: str,
+    heads: Any,
+    rank: Any,
+    scale: Any,
+    init: Any,
+    attention: Any,
+    zero_blocks: bool,
+) -> Start:
+    heads = validation.whole(name, heads, 1)
+    rank = None if rank is None else validation.whole("rank", rank, 1)
+    size = validation.floating("scale", scale)
+    validation.shaped("scale", size, ())
+    validation.within("scale", size, 0.0, MAX_SCALE, open_low=True)
+    validation.one_of("init", init, ("A", "B", "C", "D"))
+    validation.one_of("attention", attention, ("linear", "softmax"))
+    return Start(kind, heads, rank, float(scale), init, attention, bool(zero_blocks))
+
+
+def merged(
+    heads: int, scale: float, *, attention: Attention = "linear", zero_blocks: bool = True
+) -> Start:
+    """Merged key and query, ATTN_M: every entry of W^V and W^KQ is N(0, s²).
+
+    Args:
+        heads: H.
+        scale: s.
+        attention: "linear" or "softmax".
+        zero_blocks: start 𝐯 and u at zero, as published.
+
+    Reference: Sec. 3; eq. (3).
+
+    >>> merged(heads=8, scale=1e-6).kind
+    'merged'
+    """
+    return _checked("merged", "heads", heads, None, scale, "A", attention, zero_blocks)
+
+
+def separate(
+    heads: int,
+    rank: int = 1,
+    scale: float = 1e-2,
+    init: Version = "A",
+    *,
+    attention: Attention = "linear",
+    zero_blocks: bool = True,
+) -> Start:
+    """Separate key and query of rank R, ATTN_S: W^KQ = W^Kᵀ W^Q.
+
+    Args:
+        heads: H.
+        rank: R.
+        scale: s.
+        init: the standard deviations, as the published code had them: "A" (until 10 January 2025)
+            s everywhere; "B" (14 January to December 2025) s for W^V and s/√(R(D+1)) for the
+            others; "C" (10 to 14 January 2025) s/(D+1) and s/√(R(D+1)); "D" (since) both of those
+            divided by √H.
+        attention: "linear" or "softmax".
+        zero_blocks: start 𝐯 and κ at zero, as published.
+
+    Reference: Sec. 4; eq. (10).
+
+    >>> separate(heads=5, rank=2, scale=1e-3).rank
+    2
+    """
+    return _checked("separate", "heads", heads, rank, scale, init, attention, zero_blocks)
+
+
+def mlp(hidden: int, scale: float) -> Start:
+    """The two-layer linear net on the cubic features z, which merged attention is equivalent to.
+
+    Args:
+        hidden: its width; with as many heads and one seed, merged attention starts equal.
+        scale: s.
+
+    Reference: Sec. 3.1.
+    """
+    return _checked("mlp", "hidden", hidden, None, scale, "A", "linear", True)

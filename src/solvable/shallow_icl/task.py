@@ -1,0 +1,327 @@
+"""The data law: in-context linear regression, and samplers of real sequences."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import validation
+
+MAX_EIGENVALUE = 1e6
+MIN_EIGENVALUE = 1e-12
+MAX_EXPONENT = 20.0
+
+
+class Task(eqx.Module):
+    r"""In-context linear regression.
+
+    A sequence is ``x_1 … x_N, x_q ~ N(0, Λ)`` with labels ``y_n = w·x_n`` and the target
+    ``y_q = w·x_q``; every sequence has its own task vector ``w ~ N(0, C)``.
+
+    Args:
+        dim: D, the dimension of the tokens.
+        context: N, the number of labelled examples, the query not counted; None or infinity for
+            the limit of long contexts (theory and population only).
+        spectrum: the eigenvalues of Λ: "linear", ∝ D … 1 with trace 1; "white", Λ = I/D; "power",
+            ∝ d^-exponent with trace 1; or an array (dim,) that does not increase, as it is.
+        exponent: of the power law.
+        basis: the eigenvectors of Λ: "identity", "random", or an orthogonal matrix with the
+            eigenvectors in its columns.
+        basis_seed: of a random basis.
+        noise: standard deviation of the noise on the labels in the context.
+        task_covariance: C, (dim, dim) or (dim,) for a diagonal; the identity unless given.
+        in_context: f, the fraction of sequences with a fresh w; the others have the task vector
+            `fixed`, in the context and at the query.
+        fixed: w₀, (dim,); ones, of norm √D, unless given.
+        labels: "task"; or "noise": the labels in the context are N(0, 1) and say nothing, while
+            the target is w₀·x_q (in_context must be 0 then).
+        lengths: "fixed"; or "varied": the loss is averaged over the prefixes with contexts of
+            1 … N examples.
+        normalise: what the output of a varied length is divided by: "n", the number of tokens with
+            the query (as the published code), or "n-1", the context's length.
+        outputs: D_y, the number of labels of a token, each with a task vector of its own.
+
+    Reference: Sec. 2.1.
+
+    >>> task = Task(dim=4, context=31)
+    >>> task
+    Task(dim=4, context=31, eigenvalues=[0.4, 0.3, 0.2, 0.1])
+    >>> task.covariance.trace().round(12).item()
+    1.0
+    """
+
+    dim: int = eqx.field(static=True)
+    context: int | float = eqx.field(static=True)
+    eigenvalues: Float[Array, " dim"]
+    basis: Float[Array, "dim dim"] | None
+    noise: Float[Array, ""]
+    task_covariance: Float[Array, "dim dim"] | None
+    in_context: float = eqx.field(static=True)
+    fixed: Float[Array, " dim"]
+    labels: str = eqx.field(static=True)
+    lengths: str = eqx.field(static=True)
+    normalise: str = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim,
+        context,
+        spectrum="linear",
+        *,
+        exponent=1.0,
+        basis="identity",
+        basis_seed=0,
+        noise=0.0,
+        task_covariance=None,
+        in_context=1.0,
+        fixed=None,
+        labels="task",
+        lengths="fixed",
+        normalise="n",
+        outputs=1,
+    ):
+        self.dim = validation.whole("dim", dim, 1)
+        if context is None or context == math.inf:
+            self.context = math.inf
+        else:
+            self.context = validation.whole("context", context, 1)
+        self.eigenvalues = _eigenvalues(spectrum, self.dim, exponent)
+        self.basis = _basis(basis, self.dim, basis_seed)
+        self.noise = validation.floating("noise", noise)
+        validation.shaped("noise", self.noise, ())
+        validation.within("noise", self.noise, 0.0, 1e6)
+        self.task_covariance = _task_covariance(task_covariance, self.dim)
+        fraction = validation.floating("in_context", in_context)
+        validation.shaped("in_context", fraction, ())
+        validation.within("in_context", fraction, 0.0, 1.0)
+        self.in_context = float(fraction)
+        self.fixed = validation.floating("fixed", np.ones(self.dim) if fixed is None else fixed)
+        validation.shaped("fixed", self.fixed, (self.dim,))
+        validation.within("fixed", self.fixed, -1e6, 1e6)
+        validation.one_of("labels", labels, ("task", "noise"))
+        validation.one_of("lengths", lengths, ("fixed", "varied"))
+        validation.one_of("normalise", normalise, ("n", "n-1"))
+        self.labels, self.lengths, self.normalise = labels, lengths, normalise
+        self.outputs = validation.whole("outputs", outputs, 1)
+        if labels == "noise" and self.in_context != 0.0:
+            raise ValueError(
+                f"in_context must be 0 when labels is 'noise', not {self.in_context:g}"
+            )
+        if self.outputs > 1 and self.in_context != 1.0:
+            raise ValueError(
+                f"in_context must be 1 with several outputs, not {self.in_context:g}: "
+                "there is one fixed task vector only"
+            )
+        if lengths == "varied" and self.context == math.inf:
+            raise ValueError("context must be finite when lengths is 'varied', not inf")
+
+    def __repr__(self) -> str:
+        said: dict[str, Any] = {"dim": self.dim, "context": self.context}
+        if validation.is_concrete(self.eigenvalues) and self.dim <= 8:
+            said["eigenvalues"] = np.asarray(self.eigenvalues).round(6).tolist()
+        else:
+            said["eigenvalues"] = self.eigenvalues
+        usual = {"in_context": 1.0, "labels": "task", "lengths": "fixed", "outputs": 1}
+        said |= {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
+        if self.lengths == "varied":
+            said["normalise"] = self.normalise
+        if not (validation.is_concrete(self.noise) and self.noise == 0.0):
+            said["noise"] = self.noise
+        return f"Task({validation.brief(**said)})"
+
+    @property
+    def covariance(self) -> Float[Array, "dim dim"]:
+        """Λ, in the coordinates of the tokens."""
+        if self.basis is None:
+            return jnp.diag(self.eigenvalues)
+        return (self.basis * self.eigenvalues[None, :]) @ self.basis.T
+
+    @property
+    def trace(self) -> Float[Array, ""]:
+        """Tr Λ, the loss of the zero predictor when C = I."""
+        return jnp.sum(self.eigenvalues)
+
+    @property
+    def features(self) -> int:
+        """D + D_y, the entries of a token."""
+        return self.dim + self.outputs
+
+    def into_eigenbasis(self, matrix: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
+        """A matrix on the tokens' space, written in the eigenvectors of Λ."""
+        if self.basis is None:
+            return matrix
+        return self.basis.T @ matrix @ self.basis
+
+
+def _eigenvalues(spectrum: Any, dim: int, exponent: Any) -> Float[Array, " dim"]:
+    power = validation.floating("exponent", exponent)
+    validation.shaped("exponent", power, ())
+    validation.within("exponent", power, 0.0, MAX_EXPONENT)
+    if isinstance(spectrum, str):
+        validation.one_of("spectrum", spectrum, ("linear", "white", "power"))
+        order = jnp.arange(1, dim + 1, dtype=power.dtype)
+        shape = {
+            "linear": order[::-1],
+            "white": jnp.ones(dim, power.dtype),
+            "power": jnp.exp(-power * jnp.log(order)),
+        }[spectrum]
+        return shape / jnp.sum(shape)
+    values = validation.floating("spectrum", spectrum)
+    validation.shaped("spectrum", values, (dim,))
+    validation.within("spectrum", values, MIN_EIGENVALUE, MAX_EIGENVALUE)
+    if validation.is_concrete(values) and bool(jnp.any(jnp.diff(values) > 0.0)):
+        raise ValueError(f"spectrum must not increase, not {np.asarray(values).tolist()}")
+    return values
+
+
+def _basis(basis: Any, dim: int, seed: Any) -> Float[Array, "dim dim"] | None:
+    if isinstance(basis, str):
+        validation.one_of("basis", basis, ("identity", "random"))
+        if basis == "identity":
+            return None
+        gaussian = np.random.default_rng(validation.whole("basis_seed", seed)).normal(
+            size=(dim, dim)
+        )
+        q, r = np.linalg.qr(gaussian)
+        return jnp.asarray(q * np.sign(np.diag(r)))  # the signs make it uniform
+    matrix = validation.floating("basis", basis)
+    validation.shaped("basis", matrix, (dim, dim))
+    if validation.is_concrete(matrix):
+        off = float(jnp.max(jnp.abs(matrix.T @ matrix - jnp.eye(dim, dtype=matrix.dtype))))
+        if not off <= 1e-6:
+            raise ValueError(
+                f"basis must be orthogonal; basisᵀ basis is off the identity by {off:.2g}"
+            )
+    return matrix
+
+
+def _task_covariance(value: Any, dim: int) -> Float[Array, "dim dim"] | None:
+    if value is None:
+        return None
+    matrix = validation.floating("task_covariance", value)
+    validation.shaped("task_covariance", matrix, (dim,), (dim, dim))
+    validation.within("task_covariance", matrix, -1e6, 1e6)
+    if matrix.ndim == 1:
+        matrix = jnp.diag(matrix)
+    if validation.is_concrete(matrix):
+        entries = np.asarray(matrix)
+        if np.abs(entries - entries.T).max() > 1e-9 * np.abs(entries).max():
+            raise ValueError("task_covariance must be symmetric")
+        least = np.linalg.eigvalsh(entries)[0]
+        if least < -1e-9 * np.abs(entries).max():
+            raise ValueError(
+                f"task_covariance must have no negative eigenvalue; the least is {least:.3g}"
+            )
+    return matrix
+
+
+class Sequences(eqx.Module):
+    """A data set of sequences.
+
+    Attributes:
+        task: the law that it was drawn from.
+        x: the tokens' inputs; the last of a sequence is the query (of the longest prefix).
+        y: the labels shown in the context, with their noise.
+        target: w·x of every token, without noise; the last is what is asked.
+    """
+
+    task: Task
+    x: Float[Array, "sequences columns dim"]
+    y: Float[Array, "sequences columns outputs"]
+    target: Float[Array, "sequences columns outputs"]
+
+    def __repr__(self) -> str:
+        return f"Sequences({self.x.shape[0]} of {self.task!r})"
+
+    def __len__(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def tokens(self) -> Float[Array, "sequences features columns"]:
+        """The matrices X: column n is ``[x_n; y_n]``, the last ``[x_q; 0]`` (1)."""
+        y = self.y.at[:, -1].set(0.0)
+        return jnp.swapaxes(jnp.concatenate([self.x, y], axis=2), 1, 2)
+
+
+def sample(
+    task: Task,
+    sequences: int,
+    *,
+    seed: int = 0,
+    antithetic: bool = False,
+    centred: bool = False,
+    whitened: bool = False,
+) -> Sequences:
+    """A data set of sequences.
+
+    They are drawn on the host in double precision: no compilation, and the same numbers on every
+    device.
+
+    Args:
+        task: the data law.
+        sequences: P, how many.
+        seed: the same seed gives the same data set.
+        antithetic: the second half repeats the first with w → −w and all labels negated. The zero
+            blocks of the weights then stay exactly zero in training.
+        centred: subtract from x its mean over the sequences, position by position, as the
+            published code does.
+        whitened: make the sample of task vectors exactly centred and white (times C), as the
+            published code does.
+
+    >>> data = sample(Task(dim=4, context=31), sequences=10)
+    >>> data.tokens.shape
+    (10, 5, 32)
+    """
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
+    count = validation.whole("sequences", sequences, 1)
+    if task.context == math.inf:
+        raise ValueError("context must be finite to be sampled, not inf")
+    if antithetic and (count % 2 or task.in_context != 1.0):
+        raise ValueError(
+            "antithetic needs an even number of sequences, each with a fresh task "
+            f"(in_context 1), not {count} with in_context {task.in_context:g}"
+        )
+    fresh = round(task.in_context * count)
+    if whitened and (fresh <= task.dim * task.outputs or fresh < count):
+        raise ValueError(
+            f"whitened needs more than {task.dim * task.outputs} sequences, each with a fresh "
+            f"task, not {count} with in_context {task.in_context:g}"
+        )
+    # One stream for each kind of number, so that no option changes the others' draws.
+    draw = [np.random.default_rng([validation.whole("seed", seed), k]) for k in range(4)]
+    half = count // 2 if antithetic else count
+    columns = int(task.context) + 1
+    x = draw[0].standard_normal((half, columns, task.dim))
+    x *= np.sqrt(np.asarray(task.eigenvalues, float))
+    if task.basis is not None:
+        x = x @ np.asarray(task.basis, float).T
+    w = draw[1].standard_normal((half, task.dim, task.outputs))
+    noise = float(task.noise) * draw[2].standard_normal((half, columns, task.outputs))
+    if antithetic:
+        x, w, noise = (np.concatenate(p) for p in ((x, x), (w, -w), (noise, -noise)))
+    if centred:
+        x -= x.mean(axis=0)
+    if whitened:
+        w = _whiten(w.reshape(count, -1)).reshape(w.shape)
+    if task.task_covariance is not None:
+        w = _root(np.asarray(task.task_covariance, float)) @ w
+    w[fresh:] = np.asarray(task.fixed, float)[:, None]
+    target = x @ w
+    y = draw[3].standard_normal(target.shape) if task.labels == "noise" else target + noise
+    return Sequences(task, jnp.asarray(x), jnp.asarray(y), jnp.asarray(target))
+
+
+def _root(matrix: np.ndarray, power: float = 0.5) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
+
+
+def _whiten(vectors: np.ndarray) -> np.ndarray:
+    """Mean zero and unbiased covariance one, exactly; by the symmetric inverse square root."""
+    vectors = vectors - vectors.mean(axis=0)
+    return vectors @ _root(np.cov(vectors, rowvar=False).reshape(2 * vectors.shape[1:]), -0.5)

@@ -1,0 +1,174 @@
+"""The moments of infinitely many sequences, and the loss of a predictor ŷ = βᵀ M x_q."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ... import validation
+from ..task import Task
+
+
+class Population(eqx.Module):
+    r"""The moments that in-context learning sees, in the eigenbasis of Λ.
+
+    With ``β = (1/N) Σ y_n x_n`` and zero blocks every model predicts ``ŷ = βᵀ M x_q``, and
+
+    ``L(M) = E y_q² − 2 tr(Mᵀ cross) + tr(Mᵀ gram M Λ) = L* + tr((M − M*)ᵀ gram (M − M*) Λ)``.
+
+    The second form is what is computed: it keeps its digits when the loss is small. `gram`, `cross`
+    and `best` are diagonals (dim,) where the task covariance is the identity, else matrices.
+
+    Attributes:
+        spectrum: λ_d.
+        gram: ``E ββᵀ``.
+        cross: ``E y_q β x_qᵀ``.
+        best: M*, the minimum.
+        floor: L*, its loss.
+        power: ``E y_q²``, the loss of the zero predictor.
+    """
+
+    spectrum: Float[Array, " dim"]
+    gram: Float[Array, " dim"] | Float[Array, "dim dim"]
+    cross: Float[Array, " dim"] | Float[Array, "dim dim"]
+    best: Float[Array, " dim"] | Float[Array, "dim dim"]
+    floor: Float[Array, ""]
+    power: Float[Array, ""]
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether Λ and C share their eigenvectors as far as is known."""
+        return self.gram.ndim == 1
+
+    def excess(self, gap: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch"]:
+        """``tr(gapᵀ gram gap Λ)``: what a map M = M* + gap loses against the best."""
+        if self.is_diagonal:
+            weight = self.gram[:, None] * self.spectrum[None, :]
+            return jnp.sum(weight * gap**2, axis=(-2, -1))
+        return jnp.einsum("...de,df,...fe,e->...", gap, self.gram, gap, self.spectrum)
+
+    def gap(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+        """M − M*."""
+        return maps - (jnp.diag(self.best) if self.is_diagonal else self.best)
+
+    def residual(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+        """``cross − gram M Λ``, half the slope −∂L/∂M that training follows."""
+        if self.is_diagonal:
+            return jnp.diag(self.cross) - self.gram[:, None] * maps * self.spectrum[None, :]
+        return self.cross - (self.gram @ maps) * self.spectrum[None, :]
+
+
+def population(task: Task, *, context: Any = None) -> Population:
+    r"""The moments of the population.
+
+    ``E ββᵀ = (1 + 1/N) ΛCΛ + (tr(CΛ) + σ²) Λ/N``, ``E y_q β x_qᵀ = ΛCΛ`` and ``E y_q² = tr(CΛ)``.
+    For varied lengths they are averaged over the contexts of m = 1 … N examples, with β divided by
+    n = m + 1 or by m.
+
+    Args:
+        task: the data law, every sequence with a fresh task vector.
+        context: N, where it is not the task's own: the moments of a test at another length.
+
+    Reference: eq. (5); App. on moments; spec F1–F3, F30.
+
+    >>> population(Task(dim=2, context=10, spectrum="white")).gram.round(6).tolist()
+    [0.325, 0.325]
+    """
+    if task.in_context != 1.0:
+        raise ValueError(
+            f"in_context must be 1 for the population, not {task.in_context:g}: sample sequences, "
+            "or see escape_rate"
+        )
+    if context is None:
+        context = task.context
+    elif context != math.inf:
+        context = validation.whole("context", context, 1)
+    if task.lengths == "varied":
+        examples = np.arange(1, context + 1)
+        shrink = examples / (examples + 1) if task.normalise == "n" else np.ones(len(examples))
+    else:
+        examples, shrink = np.array([context]), np.ones(1)
+    mean, spread = float(shrink.mean()), float(shrink.var())
+    inverse = float((shrink**2 / examples).mean())
+
+    lam = task.eigenvalues
+    if task.task_covariance is None:
+        signal, power = lam**2, jnp.sum(lam)
+        noise = inverse * (signal + (power + task.noise**2) * lam) + spread * signal
+        gram = mean**2 * signal + noise
+        best = mean * signal / (gram * lam)
+        floor = jnp.sum(signal * noise / (gram * lam))
+        return Population(lam, gram, mean * signal, best, floor, power)
+    prior = task.into_eigenbasis(task.task_covariance)
+    signal = lam[:, None] * prior * lam[None, :]
+    power = jnp.sum(jnp.diagonal(prior) * lam)
+    noise = (inverse + spread) * signal + inverse * (power + task.noise**2) * jnp.diag(lam)
+    gram = mean**2 * signal + noise
+    cross = mean * signal
+    best = jnp.linalg.solve(gram, cross) / lam[None, :]
+    floor = jnp.trace(signal @ jnp.linalg.solve(gram, noise) / lam[None, :])
+    return Population(lam, gram, cross, best, floor, power)
+
+
+def converged_map(task: Task) -> Float[Array, "dim dim"]:
+    """What training converges to: ``M* = (Λ + (Λ + tr Λ I)/N)⁻¹``, in the tokens' coordinates.
+
+    Reference: eq. (9); spec F8.
+
+    >>> converged_map(Task(dim=2, context=10, spectrum="white")).round(6).tolist()
+    [[1.538462, 0.0], [0.0, 1.538462]]
+    """
+    best = population(task).best
+    best = jnp.diag(best) if best.ndim == 1 else best
+    return best if task.basis is None else task.basis @ best @ task.basis.T
+
+
+def loss(task: Task, maps: Any, *, context: Any = None) -> Float[Array, "*batch"]:
+    r"""The population loss of a predictor ``ŷ = βᵀ M x_q``.
+
+    ``L(M) = tr CΛ − 2 tr(Mᵀ ΛCΛ) + tr(Mᵀ E[ββᵀ] M Λ)``.
+
+    Args:
+        task: the data law.
+        maps: M, (…, dim, dim), in the coordinates of the tokens.
+        context: N of the test, where it is not the task's own.
+
+    Reference: eq. (5); spec F4.
+
+    >>> task = Task(dim=4, context=31)
+    >>> loss(task, converged_map(task)).round(8).item()
+    0.13599507
+    """
+    given = validation.floating("maps", maps)
+    if given.ndim < 2 or given.shape[-2:] != (task.dim, task.dim):
+        raise ValueError(
+            f"maps must be of shape (…, {task.dim}, {task.dim}), not of shape {given.shape}"
+        )
+    if task.basis is not None:
+        given = task.basis.T @ given @ task.basis
+    moments = population(task, context=context)
+    return moments.floor + moments.excess(moments.gap(given))
+
+
+def plateau_losses(task: Task) -> Float[Array, " plateaus"]:
+    r"""The loss with the first m = 0 … D eigenvectors learned: ``tr Λ − Σ_{d ≤ m} λ_d/γ_d``.
+
+    Summed from the end, so that long contexts lose no digits.
+
+    Args:
+        task: the data law; its task covariance must be the identity.
+
+    Reference: eq. (15); spec F19.
+
+    >>> plateau_losses(Task(dim=4, context=31)).round(8).tolist()
+    [1.0, 0.64057971, 0.37737216, 0.2098046, 0.13599507]
+    """
+    moments = population(task)
+    if not moments.is_diagonal:
+        raise ValueError("task_covariance must be None: its plateaus are not known in closed form")
+    gains = moments.cross * moments.best
+    later = jnp.cumsum(gains[::-1])[::-1]
+    return moments.floor + jnp.append(later, jnp.zeros((), later.dtype))
