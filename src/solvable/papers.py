@@ -56,6 +56,14 @@ PAPERS = {
             venue="International Conference on Learning Representations (ICLR)",
             year=2025,
         ),
+        Paper(
+            lab="shallow_icl",
+            key="zhang2025training",
+            title="Training Dynamics of In-Context Learning in Linear Attention",
+            authors=("Yedi Zhang", "Aaditya K. Singh", "Peter E. Latham", "Andrew Saxe"),
+            venue="International Conference on Machine Learning (ICML)",
+            year=2025,
+        ),
     )
 }
 

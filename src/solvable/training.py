@@ -162,8 +162,8 @@ def _observe(problem: Problem, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array) -> Any:
-    """From `step` to `upto`, writing what is seen at the log points between into the logs."""
+def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: Array) -> Any:
+    """From `step` to `upto`, logging at the points seen[0] ≤ k < seen[1] between."""
     problem, optimizer, points = fixed
 
     def one(step: Array, state: Any) -> Any:
@@ -175,13 +175,13 @@ def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array) -> Any
 
     def interval(k: Array, carry: Any) -> Any:
         state, logs = carry
-        state = jax.lax.fori_loop(jnp.maximum(step, points[k - 1]), points[k], one, state)
+        since = jnp.maximum(step, points[jnp.maximum(k - 1, 0)])
+        state = jax.lax.fori_loop(since, points[k], one, state)
         seen = problem.observe(state[0])
         return state, jax.tree.map(lambda log, x: log.at[k].set(x), logs, seen)
 
-    first, last = jnp.searchsorted(points, jnp.stack([step, upto]), side="right")
-    state, logs = jax.lax.fori_loop(first, last, interval, (state, logs))
-    rest = jnp.maximum(step, points[last - 1])
+    state, logs = jax.lax.fori_loop(seen[0], seen[1], interval, (state, logs))
+    rest = jnp.maximum(step, points[seen[1] - 1])
     return jax.lax.fori_loop(rest, upto, one, state), logs
 
 
@@ -213,18 +213,24 @@ def descend(
     """
     state = (params, memory)
     count, step, end = len(points), int(points[0]), int(points[-1])
-    first = _observe(problem, state)
-    logs = jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype).at[0].set(x), first)
+    # Room for the log made on the host: an operation on every shape would be compiled by itself.
+    logs = jax.tree.map(
+        lambda x: jnp.asarray(np.zeros((count, *x.shape), x.dtype)),
+        eqx.filter_eval_shape(problem.observe, params),
+    )
     fixed = (problem, optimizer, jnp.asarray(points))
     pace = int(points[min(1, count - 1)]) - step
-    finished = True
+    logged, finished = 0, True
     try:
-        while step < end:
+        while logged < count:
             began = clock.perf_counter()
             upto = min(step + max(1, pace), end)
+            reached = int(np.searchsorted(points, upto, side="right"))
+            span = (np.asarray(step), np.asarray(upto), np.asarray([logged, reached]))
             state, logs = jax.block_until_ready(
-                _segment(fixed, state, logs, jnp.asarray(step), jnp.asarray(upto))
+                _segment(fixed, state, logs, *map(jnp.asarray, span))
             )
+            logged = reached
             step = upto
             spent = clock.perf_counter() - began
             if spent < _SEGMENT:
@@ -239,7 +245,7 @@ def descend(
         seen = _observe(problem, state)
         points = np.append(points[:done], step)
         logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
-    observed = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), logs)
+    observed = jax.tree.map(lambda x: jnp.asarray(np.moveaxis(np.asarray(x), 0, -1)), logs)
     return History(points, observed, state, finished)
 
 

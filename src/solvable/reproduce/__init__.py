@@ -2,6 +2,7 @@
 
 from .claim import Claim as Claim
 from .claim import Statement as Statement
+from .claim import worst_ratio as worst_ratio
 from .figure import SIZES as SIZES
 from .figure import Figure as Figure
 from .figure import Size as Size

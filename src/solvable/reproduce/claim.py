@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 Verdict = Literal["holds", "holds corrected", "fails"]
 Tolerance = float | Literal["at least", "at most"]
 
@@ -106,3 +108,8 @@ class Statement:
 def finite(value: float) -> float | None:
     """The number, or None where JSON has none."""
     return value if math.isfinite(value) else None
+
+
+def worst_ratio(measured: Any, expected: Any) -> float:
+    """The largest |measured/expected − 1|."""
+    return float(np.max(np.abs(np.asarray(measured) / np.asarray(expected) - 1.0)))

@@ -163,13 +163,12 @@ def _eigenvalues(spectrum: Any, dim: int, exponent: Any) -> Float[Array, " dim"]
     validation.within("exponent", power, 0.0, MAX_EXPONENT)
     if isinstance(spectrum, str):
         validation.one_of("spectrum", spectrum, ("linear", "white", "power"))
-        order = jnp.arange(1, dim + 1, dtype=power.dtype)
-        shape = {
-            "linear": order[::-1],
-            "white": jnp.ones(dim, power.dtype),
-            "power": jnp.exp(-power * jnp.log(order)),
-        }[spectrum]
-        return shape / jnp.sum(shape)
+        order = np.arange(1, dim + 1)
+        if spectrum == "power":
+            shape = jnp.exp(-power * jnp.asarray(np.log(order), power.dtype))
+            return shape / jnp.sum(shape)
+        shape = order[::-1] if spectrum == "linear" else np.ones(dim)
+        return jnp.asarray(shape / shape.sum(), power.dtype)
     values = validation.floating("spectrum", spectrum)
     validation.shaped("spectrum", values, (dim,))
     validation.within("spectrum", values, MIN_EIGENVALUE, MAX_EIGENVALUE)

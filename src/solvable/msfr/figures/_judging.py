@@ -13,11 +13,6 @@ WITHIN = 0.02  # of its exponent
 START = 0.03  # from which time on gradient descent at lr 1e-3 is to follow the flow
 
 
-def worst_ratio(measured: Any, expected: Any) -> float:
-    """The largest |measured/expected − 1|."""
-    return float(np.max(np.abs(np.asarray(measured) / np.asarray(expected) - 1.0)))
-
-
 def log_points(last: int, count: int) -> np.ndarray:
     """Whole numbers from 0 to `last`, evenly spaced in the logarithm from 1 on.
 

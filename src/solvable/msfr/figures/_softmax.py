@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ...reproduce import Claim, Statement, step
+from ...style import LAW, THEORY, TRAINING
 from .. import Run, SoftmaxInit, Task
 from ..task import realised_shares
-from ._drawing import LAW, THEORY, TRAINING
 
 ENTRY = 0.1  # of V and W_K at the start; W_Q has 1.1 times as much, as in (106)
 WIDTH = 501  # d_e: with u = 8 at the start attention is saturated, whatever S is

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Statement, step
+from ...reproduce import Claim, Statement, step, worst_ratio
 from .. import Init, SoftmaxInit, Task, train, train_brute
-from ._judging import worst_ratio
 
 ROUND_OFF = 1e-10  # between tokens and the reduction, along the whole trajectory
 

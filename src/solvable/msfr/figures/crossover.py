@@ -7,8 +7,8 @@ import matplotlib.figure
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, stage
+from ...style import colour, panels
 from .. import Init, Task, exponents, time_law
-from ._drawing import colour, panels
 from ._judging import judge_law, law_statement
 
 ALPHA, CONTEXT = 1.8, 100.0

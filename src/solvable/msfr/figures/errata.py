@@ -10,8 +10,8 @@ import xarray as xr
 
 from ...numerics.ode import solve_at
 from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...style import colour, panels
 from .. import Init, Task, data_law, residual, time_law
-from ._drawing import colour, panels
 from ._formulas import AlongContext, laplace
 from ._judging import seen
 

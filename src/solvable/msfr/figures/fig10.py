@@ -7,10 +7,9 @@ import numpy as np
 import optax
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import Run, Task, train
-from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
-from ._judging import worst_ratio
 from ._softmax import (
     ENTRY,
     FEW,

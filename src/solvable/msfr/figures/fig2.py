@@ -7,10 +7,10 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
+from ...style import THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import Init, Task, loss, train
-from ._drawing import THEORY, TOKENS, TRAINING, colour, loglog, panels
-from ._judging import START, log_points, worst_ratio
+from ._judging import START, log_points
 from ._witness import ROUND_OFF, on_tokens
 
 CONTEXTS = (5, 100)

@@ -7,7 +7,8 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import (
     Init,
     Task,
@@ -21,8 +22,7 @@ from .. import (
     train,
 )
 from ..task import realised_shares
-from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
-from ._judging import START, judge_law, law_statement, log_points, worst_ratio
+from ._judging import START, judge_law, law_statement, log_points
 from ._labels import labelled, local_exponents, of_label
 from ._split import cut_sizes, frontier_of_law
 from ._witness import judge_tokens, on_tokens, tokens_statement

@@ -7,8 +7,9 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
 from ...reproduce.numerals import number
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import (
     Init,
     Task,
@@ -20,8 +21,8 @@ from .. import (
     time_law,
     train,
 )
-from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
-from ._judging import judge_law, law_statement, log_points, worst_ratio
+from ._drawing import guide
+from ._judging import judge_law, law_statement, log_points
 from ._labels import labelled, local_exponents, of_label
 from ._split import cut_sizes, frontier_of_law
 from ._witness import judge_tokens, on_tokens, tokens_statement

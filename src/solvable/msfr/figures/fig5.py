@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import SoftmaxAttention, Task, exponents, sample, train_tokens
 from ..model import half_squares
 from ..task import count_tasks
-from ._drawing import LAW, THEORY, TRAINING, colour, loglog, panels
 from ._judging import log_points
 
 SEED = 0

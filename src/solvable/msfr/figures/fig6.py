@@ -6,12 +6,12 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...style import THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import Init, LinearAttention, Task, predict, sample, train_tokens
 from ..model import half_squares
 from ..task import count_tasks
-from ._drawing import THEORY, TOKENS, TRAINING, colour, loglog, panels
-from ._judging import START, worst_ratio
+from ._judging import START
 
 SEED = 0
 CONTEXTS = (10, 100)

@@ -13,9 +13,9 @@ from matplotlib.ticker import NullFormatter
 
 from ... import training
 from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...style import THEORY, TRAINING, colour, panels
 from .. import exact_flow
 from ..theory._zeroth import residual
-from ._drawing import THEORY, TRAINING, colour, panels
 
 SEED = 0
 TARGET = 1.0  # Λ

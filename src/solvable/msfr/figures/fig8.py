@@ -6,11 +6,11 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from ...training import log_steps
 from .. import Run, Task, train
-from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
-from ._judging import worst_ratio
+from ._drawing import guide
 from ._softmax import (
     ENTRY,
     FEW,

@@ -6,10 +6,10 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import Task, train
-from ._drawing import LAW, THEORY, TRAINING, colour, guide, loglog, panels
-from ._judging import worst_ratio
+from ._drawing import guide
 from ._softmax import ENTRY, FEW, SETTLED, STEP_ERROR, WIDTH, Saturated, few_start, few_tasks, start
 from ._witness import judge_tokens, on_tokens, tokens_statement
 

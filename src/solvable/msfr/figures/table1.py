@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...style import colour, panels
 from .. import Init, Task, data_law, exponents, size_law, time_law
-from ._drawing import colour, panels
 from ._judging import DECADES, Seen, law_statement, seen
 from ._labels import labelled, local_exponents, of_label
 from ._split import SLACK, frontier_of_law, split_exponents

@@ -9,9 +9,9 @@ import optax
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...style import THEORY, TOKENS, TRAINING, colour
 from .. import Init, LinearAttention, Task, sample, train, train_tokens
 from ..model import predict_tokens
-from ._drawing import THEORY, TOKENS, TRAINING, colour
 
 SEED = 0
 STRENGTH = 0.5  # Λ, seen in training

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...style import colour, panels
 from .. import Init, Task, exponents, time_law
-from ._drawing import colour, panels
 from ._judging import WITHIN, seen
 
 ALPHA, CONTEXT, STRENGTH = 1.8, 100.0, 0.5

@@ -43,22 +43,30 @@ class Population(eqx.Module):
         """Whether Λ and C share their eigenvectors as far as is known."""
         return self.gram.ndim == 1
 
+    def weighted(self, gap: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+        """``gram gap Λ``: half the slope ∂L/∂M at M = M* + gap."""
+        lead = (1,) * (gap.ndim - 2)
+        columns = self.spectrum.reshape(*lead, 1, -1)
+        if self.is_diagonal:
+            return self.gram.reshape(*lead, -1, 1) * gap * columns
+        return (self.gram @ gap) * columns
+
     def excess(self, gap: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch"]:
         """``tr(gapᵀ gram gap Λ)``: what a map M = M* + gap loses against the best."""
-        if self.is_diagonal:
-            weight = self.gram[:, None] * self.spectrum[None, :]
-            return jnp.sum(weight * gap**2, axis=(-2, -1))
-        return jnp.einsum("...de,df,...fe,e->...", gap, self.gram, gap, self.spectrum)
+        return jnp.sum(gap * self.weighted(gap), axis=(-2, -1))
+
+    @property
+    def best_map(self) -> Float[Array, "dim dim"]:
+        """M* as a matrix."""
+        return jnp.diag(self.best) if self.is_diagonal else self.best
 
     def gap(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
         """M − M*."""
-        return maps - (jnp.diag(self.best) if self.is_diagonal else self.best)
+        return maps - self.best_map.reshape((1,) * (maps.ndim - 2) + self.best_map.shape)
 
     def residual(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
-        """``cross − gram M Λ``, half the slope −∂L/∂M that training follows."""
-        if self.is_diagonal:
-            return jnp.diag(self.cross) - self.gram[:, None] * maps * self.spectrum[None, :]
-        return self.cross - (self.gram @ maps) * self.spectrum[None, :]
+        """``cross − gram M Λ``, which a head's weights follow."""
+        return -self.weighted(self.gap(maps))
 
 
 def population(task: Task, *, context: Any = None) -> Population:
@@ -121,8 +129,7 @@ def converged_map(task: Task) -> Float[Array, "dim dim"]:
     >>> converged_map(Task(dim=2, context=10, spectrum="white")).round(6).tolist()
     [[1.538462, 0.0], [0.0, 1.538462]]
     """
-    best = population(task).best
-    best = jnp.diag(best) if best.ndim == 1 else best
+    best = population(task).best_map
     return best if task.basis is None else task.basis @ best @ task.basis.T
 
 

@@ -1,0 +1,4 @@
+"""The paper's figures and claims, and figures that it lacks."""
+
+# In the order of the report.
+FIGURES = ()

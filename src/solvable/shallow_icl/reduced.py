@@ -1,0 +1,277 @@
+"""Training in the smallest exact state space."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .. import training, validation
+from .run import Request, Run, each_run, live
+from .start import Start
+from .statistics import Statistics, key_query, statistics
+from .task import Sequences, Task
+from .theory import Population, population
+from .units import Units
+
+Params = dict[str, Array]
+
+
+class _Problem(eqx.Module):
+    """What the reductions share: a loss of one run, on any of its data."""
+
+    train: Any
+    tests: dict[str, Any]
+    rate: Float[Array, " runs"]
+
+    def _loss(self, moments: Any, params: Params) -> Float[Array, ""]:
+        raise NotImplementedError
+
+    def _slope(self, params: Params) -> Params:
+        """∂L/∂W of one run, by automatic differentiation."""
+        return jax.grad(lambda p: self._loss(self.train, p))(params)
+
+    def gradient(self, params: Params, step: Int[Array, ""]) -> Params:
+        """Every run's gradient times its rate."""
+        return each_run(self._slope, params, self.rate)
+
+    def observe(self, params: Params) -> dict[str, Any]:
+        """Losses and weights."""
+
+        def look(params: Params) -> dict[str, Any]:
+            tests = {name: self._loss(test, params) for name, test in self.tests.items()}
+            return {"loss": self._loss(self.train, params), "tests": tests}
+
+        return jax.vmap(look)(params) | {"params": params}
+
+
+class MomentProblem(_Problem):
+    """Linear attention on a data set, through its statistics (Reductions A and B)."""
+
+    train: Statistics
+    tests: dict[str, Statistics]
+
+    def _loss(self, moments: Statistics, params: Params) -> Float[Array, ""]:
+        return moments.loss(moments.coefficients(params))
+
+    def _slope(self, params: Params) -> Params:
+        # From the moments themselves: the loss is written about its minimum, which may be far away.
+        tensor, pull = jax.vjp(self.train.coefficients, params)
+        return pull(self.train.slope(tensor))[0]
+
+
+class PopulationProblem(_Problem):
+    """Linear attention with zero blocks on the population, in the eigenbasis (Reduction C)."""
+
+    train: Population
+    tests: dict[str, Population]
+
+    def _loss(self, moments: Population, params: Params) -> Float[Array, ""]:
+        """``(1/D_y) Σ_op L(M_op)``, ``M_op = Σ_i V_i[o, p] U_i``: the mixed ones are to be 0."""
+        maps = jnp.einsum("hop,hde->opde", params["value"], key_query(params))
+        outputs = maps.shape[0]
+        own = jnp.eye(outputs, dtype=maps.dtype)[:, :, None, None]
+        gap = maps - own * moments.best_map[None, None]
+        return moments.floor + jnp.sum(moments.excess(gap)) / outputs
+
+
+class AlignedProblem(_Problem):
+    """Merged attention after its escape: M = s·diag(g), D + 1 numbers (Reduction D)."""
+
+    train: Population
+    tests: dict[str, Population]
+
+    def _loss(self, moments: Population, params: Params) -> Float[Array, ""]:
+        gap = params["size"] * params["modes"] - moments.best
+        return moments.floor + jnp.sum(moments.gram * moments.spectrum * gap**2)
+
+
+class QueryRowProblem(_Problem):
+    """Softmax attention on a data set: live weights, and only the query's row of the attention."""
+
+    train: Sequences
+    tests: dict[str, Sequences]
+
+    def _loss(self, moments: Sequences, params: Params) -> Float[Array, ""]:
+        x, inner = moments.tokens, key_query(params)
+        query = jnp.einsum("hbc,pc->pbh", inner, moments.x[:, -1])
+        weight = jax.nn.softmax(jnp.swapaxes(x, 1, 2) @ query, axis=1)  # over the tokens
+        guess = jnp.einsum("hoa,pah->po", params["value"], x @ weight)
+        return jnp.mean((guess - moments.target[:, -1]) ** 2)
+
+
+def train(
+    data: Task | Sequences,
+    start: Start,
+    *,
+    lr: Any,
+    steps: int,
+    units: Units = "paper",
+    seed: int | Sequence[int] = 0,
+    blocks: Literal["all", "zero", "aligned"] | None = None,
+    tests: Mapping[str, Task | Sequences] | None = None,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+    resume: Run | None = None,
+) -> Run:
+    """Train attention by full-batch gradient descent, in the smallest exact state space.
+
+    A data set is trained on through the moments of its cubic features: the cost of a step does not
+    depend on the number of sequences or on the context (linear attention; softmax attention has no
+    such moments and is trained on the tokens, the query's row alone). A task is trained on as its
+    population, infinitely many sequences, with zero blocks, in the eigenbasis of Λ.
+
+    Args:
+        data: sequences, or a task for its population.
+        start: the model, from `merged`, `separate` or `mlp`.
+        lr: the learning rate, or several for as many runs side by side.
+        steps: how many steps.
+        units: of rate and weights: "paper", with 1/N in the attention, or "code", without.
+        seed: of the weights; one, or several for as many runs side by side.
+        blocks: "all", every weight that can move (default on a data set); "zero", the blocks 𝐯, u
+            and κ kept at zero (default on a population and of an MLP); "aligned", merged attention
+            on the population reduced to D + 1 numbers, good for small scales.
+        tests: other data whose loss is logged too, by name: sequences where `data` is sequences,
+            tasks with the same basis where it is a task.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from; `steps` counts from its beginning.
+
+    Returns:
+        A `Run`; the last axis is the log points.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> from .start import merged
+    >>> run = train(Task(dim=4, context=31), merged(heads=8, scale=1e-3), lr=0.05, steps=4000)
+    >>> [round(run.loss[k].item(), 3) for k in (0, -1)]
+    [1.0, 0.136]
+    """
+    request = Request.check(data, start, lr, units, seed, tests)
+    build = _population_problem if request.data is None else _data_problem
+    problem, params, weigh = build(request, _blocks(request, blocks))
+    return request.run(
+        problem, params, weigh, steps=steps, log_every=log_every, progress=progress, resume=resume
+    )
+
+
+def _blocks(request: Request, blocks: str | None) -> str:
+    """Which blocks are trained, checked against what the data and the model allow."""
+    start, population = request.start, request.data is None
+    kind = "the population" if population else "a data set"
+    if blocks is None:
+        blocks = "zero" if population or start.kind == "mlp" else "all"
+    validation.one_of("blocks", blocks, ("all", "zero", "aligned"))
+    if start.attention == "softmax" and (population or blocks != "all"):
+        raise ValueError(
+            "data must be sequences and blocks 'all' for softmax attention: it has no moments"
+        )
+    if (blocks == "all" and population) or (blocks == "aligned" and not population):
+        raise ValueError(f"blocks cannot be {blocks!r} on {kind}")
+    if blocks == "all" and start.kind == "mlp":
+        raise ValueError("blocks must be 'zero' for an MLP, not 'all': it has no other weights")
+    if blocks == "aligned" and (start.rank is not None or request.task.outputs > 1):
+        raise ValueError("blocks 'aligned' is for merged attention with one output only")
+    if blocks != "all" and not start.zero_blocks:
+        raise ValueError(f"zero_blocks must be true when blocks is {blocks!r}, as on {kind}")
+    wrong = [n for n, x in request.tests.items() if isinstance(x, Task) != population]
+    if wrong:
+        expected = "tasks" if population else "sequences"
+        raise ValueError(f"tests must be {expected} on {kind}; {', '.join(wrong)} is not")
+    return blocks
+
+
+Logged = Mapping[str, np.ndarray]
+Built = tuple[training.Problem, Params, Callable[[Logged], Logged]]
+
+
+def _without_zeros(weights: Mapping[str, np.ndarray], dim: int) -> dict[str, np.ndarray]:
+    """The blocks of live weights that need not be zero."""
+    parts = {"value": weights["value"][..., dim:]}
+    if "key_query" in weights:
+        return parts | {"key_query": weights["key_query"][..., :dim, :]}
+    return parts | {"key": weights["key"][..., :dim], "query": weights["query"]}
+
+
+def _with_zeros(params: Mapping[str, np.ndarray], outputs: int, dim: int) -> dict[str, np.ndarray]:
+    """Logged blocks back in their places; the last axis is the log points."""
+
+    def pad(x: np.ndarray, axis: int, before: int, after: int) -> np.ndarray:
+        return np.pad(x, [(before, after) if k == axis else (0, 0) for k in range(x.ndim)])
+
+    parts = {"value": pad(params["value"], 3, dim, 0)}
+    if "key_query" in params:
+        return parts | {"key_query": pad(params["key_query"], 2, 0, outputs)}
+    return parts | {"key": pad(params["key"], 3, 0, outputs), "query": params["query"]}
+
+
+def _data_problem(request: Request, blocks: str) -> Built:
+    """Reduction A or B; for softmax the query's row."""
+    task, factor = request.task, request.factor
+    weights = live(request.starts(), task.dim)
+    if blocks == "zero":
+        weights = _without_zeros(weights, task.dim)
+    params = {name: jnp.asarray(factor * x) for name, x in weights.items()}
+    rate = request.per_run(request.paper_rates)
+
+    def weigh(logged: Logged) -> Logged:
+        logged = {name: x / factor for name, x in logged.items()}
+        return _with_zeros(logged, task.outputs, task.dim) if blocks == "zero" else logged
+
+    if request.start.attention == "softmax":
+        for name, data in {"data": request.data, **request.tests}.items():
+            if data.task.lengths == "varied":  # pyright: ignore
+                raise ValueError(f"lengths of {name} must be fixed for softmax attention")
+        return QueryRowProblem(request.data, request.tests, rate), params, weigh  # pyright: ignore
+    kind: Any = blocks
+    tests = {name: statistics(x, kind) for name, x in request.tests.items()}  # pyright: ignore
+    train = statistics(request.data, kind)  # pyright: ignore[reportArgumentType]
+    return MomentProblem(train, tests, rate), params, weigh
+
+
+def _population_problem(request: Request, blocks: str) -> Built:
+    """Reduction C or D."""
+    task, factor = request.task, request.factor
+    basis = np.eye(task.dim) if task.basis is None else np.asarray(task.basis)
+    for name, test in request.tests.items():
+        other = np.eye(task.dim) if test.basis is None else np.asarray(test.basis)  # pyright: ignore
+        if not np.array_equal(basis, other):
+            raise ValueError(f"tests must have the task's own basis; {name!r} has another")
+    moments = population(task)
+    tests = {name: population(x) for name, x in request.tests.items()}  # pyright: ignore
+    weights = _without_zeros(live(request.starts(), task.dim), task.dim)
+    weights = {name: factor * x for name, x in weights.items()}
+    for name in ("key", "query", "key_query"):  # into the eigenbasis
+        if name in weights:
+            weights[name] = weights[name] @ basis
+    if "key_query" in weights:
+        weights["key_query"] = basis.T @ weights["key_query"]
+    rate = request.per_run(request.paper_rates)
+
+    def weigh(logged: Logged) -> Logged:
+        if blocks == "aligned":  # one head
+            diagonal = np.eye(task.dim)[:, :, None] * logged["modes"][:, None]
+            logged = {"value": logged["size"][:, None, None, None], "key_query": diagonal[:, None]}
+        logged = {name: x / factor for name, x in logged.items()}
+        for name in ("key", "query", "key_query"):
+            if name in logged:
+                logged[name] = np.einsum("de,...ep->...dp", basis, logged[name])
+        if "key_query" in logged:
+            logged["key_query"] = np.einsum("df,...fep->...dep", basis, logged["key_query"])
+        return _with_zeros(logged, task.outputs, task.dim)
+
+    if blocks == "zero":
+        params = {name: jnp.asarray(x) for name, x in weights.items()}
+        return PopulationProblem(moments, tests, rate), params, weigh
+    if not moments.is_diagonal:
+        raise ValueError("task_covariance must be None when blocks is 'aligned'")
+    # F12: only the growing mode, w₂ and W₁ m in equal parts, survives the escape.
+    direction = np.asarray(moments.cross) / np.linalg.norm(moments.cross)
+    modes = np.einsum("nhdd,d->nh", weights["key_query"], direction)
+    size = 0.5 * np.linalg.norm(weights["value"][:, :, 0, 0] + modes, axis=1)
+    params = {"size": jnp.asarray(size), "modes": jnp.asarray(size[:, None] * direction)}
+    return AlignedProblem(moments, tests, rate), params, weigh

@@ -1,0 +1,224 @@
+"""What a training run is asked for, and what it gives, on tokens and in the reductions alike."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import training, validation
+from .start import Start
+from .task import Sequences, Task
+from .units import unit_factor
+
+FROZEN = 6e-8  # half a unit in the last place of float32
+
+
+@dataclass(frozen=True)
+class Run(training.Run):
+    """A training run of the shallow_icl lab.
+
+    Runs side by side are on leading axes: rates first, then seeds, each where several were given.
+
+    Attributes:
+        time: t/τ, of which a step of rate η (in the paper's units) is 2η; with several rates it has
+            their axis.
+        loss: the mean of (y_q − ŷ_q)² over the sequences it is trained on, or of the population.
+        tests: the losses on other data, by the names they were given.
+        value: the bottom rows ``[𝐯ᵀ, v]`` of every W^V, (…, heads, outputs, features, points).
+        key_query: the first `dim` columns ``[U; uᵀ]`` of every W^KQ, (…, heads, features, dim,
+            points); None where key and query are separate.
+        key: the rows ``[kᵀ, κ]`` of every W^K, (…, heads, rank, features, points), or None.
+        query: the first `dim` columns of every W^Q, (…, heads, rank, dim, points), or None.
+        map: M of ``ŷ = βᵀ M x_q``, β = (1/N) Σ y_n x_n, (…, dim, dim, points); None for softmax
+            attention and for several outputs.
+
+    All weights are in the units that were asked for; the entries left out never move.
+    """
+
+    time: Float[np.ndarray, "*rates points"]
+    tests: dict[str, Float[Array, "*runs points"]]
+    value: Float[Array, "*runs heads outputs features points"]
+    key_query: Float[Array, "*runs heads features dim points"] | None
+    key: Float[Array, "*runs heads rank features points"] | None
+    query: Float[Array, "*runs heads rank dim points"] | None
+    map: Float[Array, "*runs dim dim points"] | None
+
+
+def live(weights: Mapping[str, Any], dim: int) -> dict[str, Any]:
+    """The entries of whole weight matrices that reach the prediction."""
+    parts = {"value": weights["value"][..., dim:, :]}
+    if "key_query" in weights:
+        return parts | {"key_query": weights["key_query"][..., :dim]}
+    return parts | {"key": weights["key"], "query": weights["query"][..., :dim]}
+
+
+def each_run(gradient: Callable[[Any], Any], params: Any, rate: Float[Array, " runs"]) -> Any:
+    """Every run's gradient times its rate."""
+
+    def one(params: Any, rate: Float[Array, ""]) -> Any:
+        return jax.tree.map(lambda g: rate * g, gradient(params))
+
+    return jax.vmap(one)(params, rate)
+
+
+def _map(weights: Mapping[str, Any]) -> Float[np.ndarray, "runs dim dim points"]:
+    """``Σ_i v_i U_i`` of live weights with one output."""
+    v, inner = weights["value"][:, :, 0, -1], weights["key_query"]
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverging run says so by its status
+        if inner is None:
+            key = weights["key"][:, :, :, :-1]
+            inner = np.einsum("nhrdp,nhrep->nhdep", key, weights["query"])
+        return np.einsum("nhp,nhdep->ndep", v, inner[:, :, : weights["value"].shape[3] - 1])
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked for, checked: shared by `train` and `train_brute`."""
+
+    task: Task
+    data: Sequences | None
+    start: Start
+    factor: float
+    rates: np.ndarray
+    many_rates: bool
+    seeds: list[int]
+    many_seeds: bool
+    tests: dict[str, Task | Sequences]
+
+    @classmethod
+    def check(
+        cls,
+        data: Any,
+        start: Any,
+        lr: Any,
+        units: Any,
+        seed: int | Sequence[int],
+        tests: Mapping[str, Any] | None,
+    ) -> "Request":
+        """Validate the arguments that both kinds of training take."""
+        task = data.task if isinstance(data, Sequences) else data
+        if not isinstance(task, Task):
+            raise ValueError(
+                "data must be shallow_icl.Sequences, or a shallow_icl.Task for the population, "
+                f"not {type(data).__name__}"
+            )
+        if not isinstance(start, Start):
+            raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
+        rates = validation.floating("lr", lr)
+        if rates.ndim > 1 or rates.size == 0:
+            raise ValueError(f"lr must be a number or one axis of them, not of shape {rates.shape}")
+        validation.within("lr", rates, 0.0, open_low=True)
+        factor = unit_factor(task, start, units)
+        for name, other in (tests or {}).items():
+            other_task = other.task if isinstance(other, Sequences) else other
+            if not isinstance(other_task, Task) or (
+                (other_task.dim, other_task.outputs) != (task.dim, task.outputs)
+            ):
+                raise ValueError(
+                    f"tests must be Sequences or Tasks of dim {task.dim} and {task.outputs} "
+                    f"outputs; {name!r} is not"
+                )
+        seeds, many = training.seeds_of(seed)
+        request = cls(
+            task,
+            data if isinstance(data, Sequences) else None,
+            start,
+            factor,
+            np.atleast_1d(np.asarray(rates, float)),
+            rates.ndim == 1,
+            seeds,
+            many,
+            dict(tests or {}),
+        )
+        request._refuse_frozen()
+        return request
+
+    def _refuse_frozen(self) -> None:
+        """Refuse a scale whose first updates float32 would round away."""
+        if jax.config.read("jax_enable_x64") or self.start.rank is None:
+            return
+        size = self.factor * min(self.start.sizes(self.task).values())
+        pace = 2.0 * float(self.rates.min()) * self.factor**2
+        least = float(self.task.eigenvalues[-1]) ** 2
+        if pace * least * size < FROZEN:
+            needed = self.start.scale * FROZEN / (pace * least * size)
+            raise ValueError(
+                f"scale must be at least {needed:.2g} in single precision, not "
+                f"{self.start.scale:g}: smaller weights would not move at all; call "
+                "jax.config.update('jax_enable_x64', True) first"
+            )
+
+    @property
+    def paper_rates(self) -> np.ndarray:
+        """The rates in the paper's units."""
+        return self.factor**2 * self.rates
+
+    def starts(self) -> dict[str, np.ndarray]:
+        """The whole weights of every run, in the units asked for; runs on the first axis."""
+        drawn = [self.start.draw(self.task, seed) for seed in self.seeds]
+        tiled = drawn * len(self.rates)
+        return {name: np.stack([weights[name] for weights in tiled]) for name in drawn[0]}
+
+    def per_run(self, rates: np.ndarray) -> Float[Array, " runs"]:
+        """The rate of every run."""
+        return jnp.asarray(np.repeat(rates, len(self.seeds)))
+
+    def shaped(self, array: Any) -> Any:
+        """The axis of runs split into those of rates and of seeds, where there are any."""
+        lead = (len(self.rates),) * self.many_rates + (len(self.seeds),) * self.many_seeds
+        return array.reshape(lead + array.shape[1:])
+
+    def run(
+        self,
+        problem: training.Problem,
+        params: Any,
+        weigh: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
+        *,
+        steps: int,
+        log_every: int | None,
+        progress: training.Progress | None,
+        resume: Run | None,
+    ) -> Run:
+        """Train, and label what was logged.
+
+        Args:
+            problem: whose gradients are multiplied by the rate of every run already, and which
+                observes "loss", "tests" and "params".
+            params: where it starts.
+            weigh: makes live weights, in the units asked for, of the logged params.
+            steps, log_every, progress, resume: as in `train`.
+        """
+
+        def label(history: training.History, _: float) -> Run:
+            # On the host: every operation on a shape of its own would be compiled.
+            seen: dict[str, Any] = jax.tree.map(np.asarray, history.observed)
+            time = 2.0 * self.paper_rates[:, None] * history.step
+            weights: dict[str, Any] = dict.fromkeys(("key_query", "key", "query", "map"))
+            weights |= weigh(seen["params"])
+            if self.start.attention == "linear" and self.task.outputs == 1:
+                # Two or three weights a head: c² or c³ is the N that the code leaves out.
+                power = 2 if self.start.rank is None else 3
+                weights["map"] = self.factor**power * _map(weights)
+            logged = {"loss": seen["loss"], "tests": seen["tests"], **weights}
+            logged = jax.tree.map(lambda x: jnp.asarray(self.shaped(x)), logged)
+            return Run(
+                step=history.step,
+                time=time if self.many_rates else time[0],
+                state=history.state,
+                **logged,
+            )
+
+        return training.follow(
+            problem,
+            params,
+            label,
+            lr=1.0,
+            steps=steps,
+            log_every=log_every,
+            progress=progress,
+            resume=resume,
+        )
