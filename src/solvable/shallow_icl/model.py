@@ -233,16 +233,16 @@ def train_brute(
     (11,)
     """
     request = Request.check(data, start, lr, units, seed, tests)
-    if request.data is None:
-        raise ValueError("data must be sequences, not a task: brute force trains on sampled tokens")
     for name, other in {"data": data, **request.tests}.items():
-        if isinstance(other, Task):
-            raise ValueError(f"tests must be sequences; {name!r} is a task")
+        if not isinstance(other, Sequences):
+            raise ValueError(
+                f"{name} must be sequences, not {type(other).__name__}: brute force needs tokens"
+            )
         if start.attention == "softmax" and other.task.lengths == "varied":
-            raise ValueError(f"lengths of {name} must be fixed for softmax attention")
+            raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
     task = request.task
     problem = TokenProblem(
-        train=request.data,
+        train=data,
         tests=request.tests,  # pyright: ignore[reportArgumentType]
         rate=request.per_run(request.rates),
         divide=units == "paper",

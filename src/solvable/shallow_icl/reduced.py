@@ -104,7 +104,7 @@ class QueryRowProblem(_Problem):
 
 
 def train(
-    data: Task | Sequences,
+    data: Task | Sequences | Statistics,
     start: Start,
     *,
     lr: Any,
@@ -112,7 +112,7 @@ def train(
     units: Units = "paper",
     seed: int | Sequence[int] = 0,
     blocks: Literal["all", "zero", "aligned"] | None = None,
-    tests: Mapping[str, Task | Sequences] | None = None,
+    tests: Mapping[str, Task | Sequences | Statistics] | None = None,
     log_every: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
@@ -125,7 +125,7 @@ def train(
     population, infinitely many sequences, with zero blocks, in the eigenbasis of Λ.
 
     Args:
-        data: sequences, or a task for its population.
+        data: sequences; their `statistics`, made once for many runs; or a task for its population.
         start: the model, from `merged`, `separate` or `mlp`.
         lr: the learning rate, or several for as many runs side by side.
         steps: how many steps.
@@ -224,13 +224,20 @@ def _data_problem(request: Request, blocks: str) -> Built:
 
     if request.start.attention == "softmax":
         for name, data in {"data": request.data, **request.tests}.items():
-            if data.task.lengths == "varied":  # pyright: ignore
-                raise ValueError(f"lengths of {name} must be fixed for softmax attention")
-        return QueryRowProblem(request.data, request.tests, rate), params, weigh  # pyright: ignore
-    kind: Any = blocks
-    tests = {name: statistics(x, kind) for name, x in request.tests.items()}  # pyright: ignore
-    train = statistics(request.data, kind)  # pyright: ignore[reportArgumentType]
-    return MomentProblem(train, tests, rate), params, weigh
+            if not isinstance(data, Sequences) or data.task.lengths == "varied":
+                raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
+        tokens: Any = (request.data, request.tests)
+        return QueryRowProblem(*tokens, rate), params, weigh
+
+    def moments(name: str, data: Any) -> Statistics:
+        if isinstance(data, Sequences):
+            return statistics(data, blocks)  # pyright: ignore[reportArgumentType]
+        if data.blocks != blocks:
+            raise ValueError(f"{name} must be statistics with blocks {blocks!r}, not {data!r}")
+        return data
+
+    tests = {name: moments(name, data) for name, data in request.tests.items()}
+    return MomentProblem(moments("data", request.data), tests, rate), params, weigh
 
 
 def _population_problem(request: Request, blocks: str) -> Built:

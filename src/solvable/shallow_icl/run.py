@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .. import training, validation
 from .start import Start
+from .statistics import Statistics
 from .task import Sequences, Task
 from .units import unit_factor
 
@@ -75,19 +76,26 @@ def _map(weights: Mapping[str, Any]) -> Float[np.ndarray, "runs dim dim points"]
         return np.einsum("nhp,nhdep->ndep", v, inner[:, :, : weights["value"].shape[3] - 1])
 
 
+def _task_of(data: Any) -> Task | None:
+    """The law of any kind of data, or None of what is no data."""
+    if isinstance(data, Task):
+        return data
+    return data.task if isinstance(data, Sequences | Statistics) else None
+
+
 @dataclass(frozen=True)
 class Request:
     """What a run was asked for, checked: shared by `train` and `train_brute`."""
 
     task: Task
-    data: Sequences | None
+    data: Sequences | Statistics | None
     start: Start
     factor: float
     rates: np.ndarray
     many_rates: bool
     seeds: list[int]
     many_seeds: bool
-    tests: dict[str, Task | Sequences]
+    tests: dict[str, Task | Sequences | Statistics]
 
     @classmethod
     def check(
@@ -100,11 +108,11 @@ class Request:
         tests: Mapping[str, Any] | None,
     ) -> "Request":
         """Validate the arguments that both kinds of training take."""
-        task = data.task if isinstance(data, Sequences) else data
-        if not isinstance(task, Task):
+        task = _task_of(data)
+        if task is None:
             raise ValueError(
-                "data must be shallow_icl.Sequences, or a shallow_icl.Task for the population, "
-                f"not {type(data).__name__}"
+                "data must be shallow_icl.Sequences, their Statistics, or a shallow_icl.Task for "
+                f"the population, not {type(data).__name__}"
             )
         if not isinstance(start, Start):
             raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
@@ -114,18 +122,16 @@ class Request:
         validation.within("lr", rates, 0.0, open_low=True)
         factor = unit_factor(task, start, units)
         for name, other in (tests or {}).items():
-            other_task = other.task if isinstance(other, Sequences) else other
-            if not isinstance(other_task, Task) or (
-                (other_task.dim, other_task.outputs) != (task.dim, task.outputs)
-            ):
+            law = _task_of(other)
+            if law is None or (law.dim, law.outputs) != (task.dim, task.outputs):
                 raise ValueError(
-                    f"tests must be Sequences or Tasks of dim {task.dim} and {task.outputs} "
-                    f"outputs; {name!r} is not"
+                    f"tests must be Sequences, Statistics or Tasks of dim {task.dim} and outputs "
+                    f"{task.outputs}; {name!r} is not"
                 )
         seeds, many = training.seeds_of(seed)
         request = cls(
             task,
-            data if isinstance(data, Sequences) else None,
+            None if isinstance(data, Task) else data,
             start,
             factor,
             np.atleast_1d(np.asarray(rates, float)),

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .task import Sequences
+from .. import validation
+from .task import Sequences, Task
 
 Blocks = Literal["all", "zero"]
 
@@ -29,6 +30,7 @@ class Statistics(eqx.Module):
     ``L = E y² − 2⟨T, cross⟩ + ⟨T, gram T⟩``, whatever the number of sequences.
 
     Attributes:
+        task: the law of the data.
         gram: ``E ΦΦᵀ``.
         cross: ``E Φ y``.
         best: a minimiser T*.
@@ -43,38 +45,49 @@ class Statistics(eqx.Module):
     best: Float[Array, "outputs features"]
     rest: Float[Array, "outputs features"]
     floor: Float[Array, ""]
-    dim: int = eqx.field(static=True)
-    outputs: int = eqx.field(static=True)
+    task: Task
     blocks: Blocks = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        return f"Statistics({self.blocks} blocks of {self.task!r})"
 
     def coefficients(self, params: dict[str, Array]) -> Float[Array, "outputs features"]:
         """T on the kept features, of live weights (or of their blocks that are not zero)."""
         tensor = jnp.einsum("hoa,hbc->oabc", params["value"], key_query(params))
         if self.blocks == "zero":
-            return tensor.reshape(self.outputs, -1)
+            return tensor.reshape(self.task.outputs, -1)
         tensor = tensor + jnp.swapaxes(tensor, 1, 2)
-        first, second = np.triu_indices(self.dim + self.outputs)
+        first, second = np.triu_indices(self.task.features)
         once = jnp.asarray(np.where(first == second, 0.5, 1.0)[None, :, None], tensor.dtype)
-        return (tensor[:, first, second] * once).reshape(self.outputs, -1)
+        return (tensor[:, first, second] * once).reshape(self.task.outputs, -1)
 
     def slope(self, tensor: Float[Array, "outputs features"]) -> Float[Array, "outputs features"]:
         """∂L/∂T."""
-        return (2.0 / self.outputs) * (tensor @ self.gram - self.cross)
+        return (2.0 / self.task.outputs) * (tensor @ self.gram - self.cross)
 
     def loss(self, tensor: Float[Array, "outputs features"]) -> Float[Array, ""]:
         """``L* + ⟨T − T*, gram (T − T*) − 2 rest⟩``, averaged over the outputs."""
         gap = tensor - self.best
         excess = jnp.sum(gap * (gap @ self.gram - 2.0 * self.rest))
-        return self.floor + excess / self.outputs
+        return self.floor + excess / self.task.outputs
 
 
 def statistics(data: Sequences, blocks: Blocks = "all") -> Statistics:
     """The statistics of a data set, in double precision, on the host.
 
+    `train` makes them itself; made once they serve many runs.
+
     Args:
         data: the sequences; varied lengths are averaged over their prefixes.
         blocks: "all" for any weights, "zero" for weights whose zero blocks stay zero.
+
+    >>> from .task import sample
+    >>> statistics(sample(Task(dim=4, context=31), sequences=100)).gram.shape
+    (60, 60)
     """
+    if not isinstance(data, Sequences):
+        raise ValueError(f"data must be shallow_icl.Sequences, not {type(data).__name__}")
+    validation.one_of("blocks", blocks, ("all", "zero"))
     task = data.task
     x, y, target = (np.asarray(a, float) for a in (data.x, data.y, data.target))
     count = task.features * (task.features + 1) // 2 if blocks == "all" else task.dim * task.outputs
@@ -100,13 +113,12 @@ def statistics(data: Sequences, blocks: Blocks = "all") -> Statistics:
         best=jnp.asarray(best),
         rest=jnp.asarray(cross - best @ gram),
         floor=jnp.asarray(floor / (seen * task.outputs)),
-        dim=task.dim,
-        outputs=task.outputs,
+        task=task,
         blocks=blocks,
     )
 
 
-def _pieces(x: np.ndarray, y: np.ndarray, target: np.ndarray, task: Any, blocks: Blocks) -> Any:
+def _pieces(x: np.ndarray, y: np.ndarray, target: np.ndarray, task: Task, blocks: Blocks) -> Any:
     """The features Φ (sequences, features) and the targets, prefix by prefix."""
     dim, longest = task.dim, x.shape[1] - 1
     tokens = np.concatenate([x, y], axis=2)
