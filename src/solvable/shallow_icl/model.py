@@ -98,7 +98,7 @@ class CubicMLP(eqx.Module):
     ) -> Float[Array, " outputs"]:
         """The prediction from the cubic features of a sequence."""
         dim = self.hidden.shape[1]
-        context = tokens * seen
+        context = tokens * seen[None, :]
         beta = context[:dim] @ context[dim:].T / by  # (dim, outputs)
         z = beta[:, None, :] * query[:dim][None, :, None]  # (dim, dim, outputs)
         return jnp.einsum("hop,hde,dep->o", self.output, self.hidden, z)

@@ -227,7 +227,7 @@ def _data_problem(request: Request, blocks: str) -> Built:
             if not isinstance(data, Sequences) or data.task.lengths == "varied":
                 raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
         tokens: Any = (request.data, request.tests)
-        return QueryRowProblem(*tokens, rate), params, weigh
+        return QueryRowProblem(tokens[0], tokens[1], rate), params, weigh
 
     def moments(name: str, data: Any) -> Statistics:
         if isinstance(data, Sequences):

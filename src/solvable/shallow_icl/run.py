@@ -209,13 +209,17 @@ class Request:
                 # Two or three weights a head: c² or c³ is the N that the code leaves out.
                 power = 2 if self.start.rank is None else 3
                 weights["map"] = self.factor**power * _map(weights)
-            logged = {"loss": seen["loss"], "tests": seen["tests"], **weights}
-            logged = jax.tree.map(lambda x: jnp.asarray(self.shaped(x)), logged)
+
+            def logged(x: np.ndarray | None) -> Any:
+                return None if x is None else jnp.asarray(self.shaped(x))
+
+            tests = {name: logged(seen["tests"][name]) for name in self.tests}
             return Run(
                 step=history.step,
                 time=time if self.many_rates else time[0],
                 state=history.state,
-                **logged,
+                tests=tests,
+                **{name: logged(x) for name, x in {"loss": seen["loss"], **weights}.items()},
             )
 
         return training.follow(

@@ -286,7 +286,7 @@ def sample(
             f"(in_context 1), not {count} with in_context {task.in_context:g}"
         )
     fresh = round(task.in_context * count)
-    if whitened and (fresh <= task.dim * task.outputs or fresh < count):
+    if whitened and (count // (1 + antithetic) <= task.dim * task.outputs or fresh < count):
         raise ValueError(
             f"whitened needs more than {task.dim * task.outputs} sequences, each with a fresh "
             f"task, not {count} with in_context {task.in_context:g}"
@@ -301,17 +301,17 @@ def sample(
         x = x @ np.asarray(task.basis, float).T
     w = draw[1].standard_normal((half, task.dim, task.outputs))
     noise = float(task.noise) * draw[2].standard_normal((half, columns, task.outputs))
-    if antithetic:
-        x, w, noise = (np.concatenate(p) for p in ((x, x), (w, -w), (noise, -noise)))
     if centred:
         x -= x.mean(axis=0)
     if whitened:
-        w = _whiten(w.reshape(count, -1)).reshape(w.shape)
+        w = _whiten(w.reshape(half, -1), antithetic).reshape(w.shape)
     if task.task_covariance is not None:
         w = _root(np.asarray(task.task_covariance, float)) @ w
     w[fresh:] = np.asarray(task.fixed, float)[:, None]
     target = x @ w
     y = draw[3].standard_normal(target.shape) if task.labels == "noise" else target + noise
+    if antithetic:
+        x, y, target = (np.concatenate(p) for p in ((x, x), (y, -y), (target, -target)))
     return Sequences(task, jnp.asarray(x), jnp.asarray(y), jnp.asarray(target))
 
 
@@ -320,7 +320,11 @@ def _root(matrix: np.ndarray, power: float = 0.5) -> np.ndarray:
     return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
 
 
-def _whiten(vectors: np.ndarray) -> np.ndarray:
-    """Mean zero and unbiased covariance one, exactly; by the symmetric inverse square root."""
-    vectors = vectors - vectors.mean(axis=0)
-    return vectors @ _root(np.cov(vectors, rowvar=False).reshape(2 * vectors.shape[1:]), -0.5)
+def _whiten(vectors: np.ndarray, antithetic: bool) -> np.ndarray:
+    """Mean zero and unbiased covariance one, exactly, with the negatives where there are any."""
+    if antithetic:  # ±vectors have mean zero already
+        covariance = 2.0 * vectors.T @ vectors / (2 * len(vectors) - 1)
+    else:
+        vectors = vectors - vectors.mean(axis=0)
+        covariance = vectors.T @ vectors / (len(vectors) - 1)
+    return vectors @ _root(covariance, -0.5)
