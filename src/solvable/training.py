@@ -74,6 +74,28 @@ class Problem(Protocol):
         ...
 
 
+@runtime_checkable
+class Iteration(Protocol):
+    """What is trained by a map of its own instead of an optimiser's step."""
+
+    def advance(self, params: Any, step: Int[Array, ""]) -> Any:
+        """The parameters after step `step`."""
+        ...
+
+    def observe(self, params: Any) -> Any:
+        """What is logged: a dict of arrays."""
+        ...
+
+
+@runtime_checkable
+class Supplied(Protocol):
+    """A problem that needs new numbers from the host now and then, such as random draws."""
+
+    def supply(self, step: int) -> tuple[Problem | Iteration, int]:
+        """The problem with what it needs from `step` on, and until which step that lasts."""
+        ...
+
+
 class SideBySide(eqx.Module):
     """Several problems of one shape as one: every leaf has a leading axis of runs."""
 
@@ -157,7 +179,7 @@ def choose_optimizer(
 
 
 @eqx.filter_jit
-def _observe(problem: Problem, state: Any) -> Any:
+def _observe(problem: Problem | Iteration, state: Any) -> Any:
     return problem.observe(state[0])
 
 
@@ -168,6 +190,8 @@ def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: 
 
     def one(step: Array, state: Any) -> Any:
         params, memory = state
+        if isinstance(problem, Iteration):
+            return problem.advance(params, step), memory
         gradient = problem.gradient(params, step)
         with jax.numpy_dtype_promotion("standard"):  # optax's bias correction mixes int and float
             updates, memory = optimizer.update(gradient, memory, params)
@@ -186,7 +210,7 @@ def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: 
 
 
 def descend(
-    problem: Problem,
+    problem: Problem | Iteration | Supplied,
     params: Any,
     *,
     optimizer: Any,
@@ -202,7 +226,7 @@ def descend(
     Args:
         problem: what is trained.
         params: where it starts.
-        optimizer: an optax transformation.
+        optimizer: an optax transformation; None of an `Iteration`.
         memory: its state at the start.
         points: increasing steps to log at; training starts at the first.
         progress: called with (step, last step) now and then.
@@ -213,22 +237,25 @@ def descend(
     """
     state = (params, memory)
     count, step, end = len(points), int(points[0]), int(points[-1])
+    now, until = problem.supply(step) if isinstance(problem, Supplied) else (problem, end)
     # Room for the log made on the host: an operation on every shape would be compiled by itself.
     logs = jax.tree.map(
         lambda x: jnp.asarray(np.zeros((count, *x.shape), x.dtype)),
-        eqx.filter_eval_shape(problem.observe, params),
+        eqx.filter_eval_shape(now.observe, params),
     )
-    fixed = (problem, optimizer, jnp.asarray(points))
+    places = jnp.asarray(points)
     pace = int(points[min(1, count - 1)]) - step
     logged, finished = 0, True
     try:
         while logged < count:
             began = clock.perf_counter()
-            upto = min(step + max(1, pace), end)
+            if isinstance(problem, Supplied) and step >= until:
+                now, until = problem.supply(step)
+            upto = min(step + max(1, pace), until, end)
             reached = int(np.searchsorted(points, upto, side="right"))
             span = (np.asarray(step), np.asarray(upto), np.asarray([logged, reached]))
             state, logs = jax.block_until_ready(
-                _segment(fixed, state, logs, *map(jnp.asarray, span))
+                _segment((now, optimizer, places), state, logs, *map(jnp.asarray, span))
             )
             logged = reached
             step = upto
@@ -242,7 +269,7 @@ def descend(
     except KeyboardInterrupt:
         finished = False
         done = int(np.searchsorted(points, step, side="left"))  # points before this step
-        seen = _observe(problem, state)
+        seen = _observe(now, state)
         points = np.append(points[:done], step)
         logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
     observed = jax.tree.map(lambda x: jnp.asarray(np.moveaxis(np.asarray(x), 0, -1)), logs)
@@ -267,7 +294,7 @@ def joined(earlier: R, later: R) -> R:
 
 
 def follow(
-    problem: Problem,
+    problem: Problem | Iteration | Supplied,
     params: Any,
     label: Callable[[History, float], R],
     *,
@@ -294,7 +321,10 @@ def follow(
     Raises:
         Interrupted: at Ctrl-C, with the run so far.
     """
-    transformation, memory, pace = choose_optimizer(params, lr, optimizer)
+    if isinstance(problem, Iteration | Supplied):
+        transformation, memory, pace = None, (), 1.0
+    else:
+        transformation, memory, pace = choose_optimizer(params, lr, optimizer)
     points = log_steps(steps, log_every)
     if resume is not None:
         params, memory = resume.state

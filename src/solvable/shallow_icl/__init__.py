@@ -46,6 +46,7 @@ from .theory import population as population
 from .theory import rank_escape_rate as rank_escape_rate
 from .theory import softmax_rate as softmax_rate
 from .theory import stability as stability
+from .theory import staircase_loss as staircase_loss
 from .theory import white_loss as white_loss
 from .theory import white_map as white_map
 from .units import unit_factor as unit_factor

@@ -1,7 +1,36 @@
 """Closed forms: moments, fixed points, plateaus, time courses and rates."""
 
+from ._conserved import Conserved as Conserved
+from ._conserved import conserved_merged as conserved_merged
+from ._conserved import conserved_separate as conserved_separate
+from ._conserved import fewer_heads as fewer_heads
+from ._drops import Drops as Drops
+from ._drops import drop_times as drop_times
+from ._escape import escape_rate as escape_rate
+from ._escape import escape_time as escape_time
+from ._escape import softmax_rate as softmax_rate
+from ._growth import HALF_DROP as HALF_DROP
+from ._growth import drop_fraction as drop_fraction
+from ._growth import growth as growth
+from ._growth import growth_time as growth_time
+from ._growth import half_drop_lead as half_drop_lead
+from ._plateaus import aligned_weights as aligned_weights
+from ._plateaus import crossing_times as crossing_times
+from ._plateaus import fixed_point as fixed_point
+from ._plateaus import mid_levels as mid_levels
+from ._plateaus import plateau_levels as plateau_levels
+from ._plateaus import plateau_loss as plateau_loss
+from ._plateaus import stability as stability
 from ._population import Population as Population
 from ._population import converged_map as converged_map
 from ._population import loss as loss
 from ._population import plateau_losses as plateau_losses
 from ._population import population as population
+from ._rank import final_weights as final_weights
+from ._rank import rank_escape_rate as rank_escape_rate
+from ._rate import largest_rate as largest_rate
+from ._staircase import staircase_loss as staircase_loss
+from ._white import growing_mode as growing_mode
+from ._white import half_rise_time as half_rise_time
+from ._white import white_loss as white_loss
+from ._white import white_map as white_map

@@ -1,0 +1,167 @@
+"""The growth of one head between two plateaus, in closed form."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ... import validation
+from ..task import Task
+from ._directions import diagonal, direction_of, non_negative, one_output, outer
+from ._population import Population
+
+Values = Float[Array, "..."]
+
+# 2x³ − x⁶ = ½ is (1 − x³)² = ½.
+HALF_DROP = math.cbrt(1.0 - math.sqrt(0.5))
+
+_LEAST_START = 1e-150
+_NEWTON = 10
+_SATURATED = 200.0  # F there is that of 1 − x ≈ e^−600, nearly the least of all numbers
+
+
+def _clock(x: Values, rest: Values) -> Values:
+    """F(x) with F + 1/x → 0 at x → 0; rest = 1 − x is given for its digits."""
+    bend = jnp.log1p(x * (1.0 + x)) / 6.0
+    turn = jnp.arctan(math.sqrt(3.0) * x / (2.0 + x)) / math.sqrt(3.0)
+    return bend - jnp.log(rest) / 3.0 - turn - 1.0 / x
+
+
+def half_drop_lead() -> float:
+    r"""How much earlier half of a drop is over than a head without saturation would blow up.
+
+    ``−F(x) = 1.2534…`` at ``x = (1 − √½)^{1/3}``, in units of ``τ/(λ² v*)``: from a small v₀ the
+    drop is half over at ``t = 1/(λ² v₀) − 1.2534/(λ² v*)``.
+
+    Reference: spec F22.
+
+    >>> round(half_drop_lead(), 6)
+    1.253391
+    """
+    x = HALF_DROP
+    bend, turn = math.log1p(x * (1.0 + x)) / 6.0, math.atan(math.sqrt(3.0) * x / (2.0 + x))
+    return 1.0 / x + turn / math.sqrt(3.0) + math.log1p(-x) / 3.0 - bend
+
+
+def drop_fraction(fraction: Any) -> Values:
+    r"""Which part of a drop of the loss a growing head has done: ``2x³ − x⁶``.
+
+    Args:
+        fraction: x = v/v*, how large the head is of what it will be.
+
+    Reference: spec F22.
+
+    >>> drop_fraction([0.0, HALF_DROP, 1.0]).round(12).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    cube = validation.floating("fraction", fraction) ** 3
+    return cube * (2.0 - cube)
+
+
+def _head(task: Task, direction: Any) -> tuple[Population, int, Values]:
+    moments = diagonal(task)
+    one_output(task)
+    place = direction_of(task, direction)
+    return moments, place, jnp.cbrt(moments.best[place])
+
+
+def _started(start: Any, full: Values) -> Values:
+    size = validation.floating("start", start)
+    validation.within("start", size, _LEAST_START)
+    known = validation.is_concrete(size) and validation.is_concrete(full)
+    if known and not np.all(np.asarray(size) < float(full)):
+        raise ValueError(
+            f"start must lie below what the head grows to, {float(full):.6g}, not "
+            f"{np.asarray(size).max():.6g}"
+        )
+    return size
+
+
+def growth_time(task: Task, direction: int, fraction: Any, start: Any) -> Float[Array, "..."]:
+    r"""When a growing head has reached a given part of its final size.
+
+    The head ``k = q = v e_d`` obeys ``τ v̇ = λ²v² − λ³γv⁵``, so that with ``x = v/v*``,
+    ``v* = (λγ)^{−1/3}``,
+
+    ``t = τ/(λ²v*) [F(x) − F(x₀)]``,
+    ``F(x) = −1/x − ⅓ ln(1−x) + ⅙ ln(1+x+x²) − (1/√3) arctan((2x+1)/√3)``.
+
+    Args:
+        task: the data law, with one output; its task covariance must be the identity.
+        direction: d, the place of the eigenvector, 0 for the largest eigenvalue.
+        fraction: x in (0, 1].
+        start: v₀ = v(0) in (0, v*), in the paper's units.
+
+    Returns:
+        t/τ, of the shape of start followed by that of fraction; infinite at x = 1, negative where
+        x < x₀.
+
+    Reference: eq. (18) is the differential equation; spec F22.
+
+    >>> task = Task(dim=4, context=31)
+    >>> growth_time(task, 0, HALF_DROP, 0.01).round(3).item()
+    619.018
+    """
+    moments, place, full = _head(task, direction)
+    x = validation.floating("fraction", fraction)
+    validation.within("fraction", x, 0.0, 1.0, open_low=True)
+    first, x = outer(_started(start, full) / full, x)
+    apart = (x - first) / (x * first)  # 1/x₀ − 1/x
+
+    def bounded(x: Values) -> Values:
+        return _clock(x, 1.0 - x) + 1.0 / x
+
+    return (apart + (bounded(x) - bounded(first))) / (moments.cross[place] * full)
+
+
+@jax.jit
+def _place(target: Values) -> Values:
+    """ln(x/(1−x)) where F(x) = target: Newton from below on a concave function."""
+
+    def clock(p: Values) -> tuple[Values, Values]:
+        x, rest = jax.nn.sigmoid(p), jax.nn.sigmoid(-p)
+        return _clock(x, rest), x * (1.0 + x * (1.0 + x))
+
+    def step(_: Any, p: Values) -> Values:
+        value, inverse_slope = clock(p)
+        return p + (target - value) * inverse_slope
+
+    # −1/x ≥ F − J(⅔) and −⅓ ln(1−x) ≥ J: both lie below the root.
+    early = -jnp.log(0.5 - jnp.minimum(target, 0.0))
+    rest = 3.0 * (jnp.maximum(target, 0.0) + 1.0)
+    late = rest + jnp.log1p(-jnp.exp(-rest))
+    return jax.lax.fori_loop(0, _NEWTON, step, jnp.where(target < 0.0, early, late))
+
+
+def growth(task: Task, direction: int, t: Any, start: Any) -> Float[Array, "..."]:
+    r"""The size v(t) of a growing head, ``τ v̇ = λ²v² − λ³γv⁵``: the inverse of `growth_time`.
+
+    Args:
+        task: the data law, with one output; its task covariance must be the identity.
+        direction: d, the place of the eigenvector, 0 for the largest eigenvalue.
+        t: t/τ, of which a step of gradient descent is 2η.
+        start: v₀ = v(0) in (0, v*), in the paper's units.
+
+    Returns:
+        v, of the shape of start followed by that of t.
+
+    Reference: eq. (18); spec F21, F22.
+
+    >>> growth(Task(dim=4, context=31), 0, [0.0, 619.018, 1e9], 0.01).round(4).tolist()
+    [0.01, 0.8697, 1.3097]
+    """
+    moments, place, full = _head(task, direction)
+    first, t = outer(_started(start, full), non_negative("t", t))
+    first = first / full
+    begin = _clock(first, jnp.maximum(1.0 - first, 1e-300))
+    # Late or never: a clock that has run to infinity has a slope of 0 × ∞.
+    pace = moments.cross[place] * full
+    enough = jax.lax.stop_gradient((_SATURATED + 2.0 / first) / pace)
+    target = jnp.minimum(pace * jnp.minimum(t, enough) + begin, _SATURATED)
+    p = jax.lax.stop_gradient(_place(jax.lax.stop_gradient(target)))
+    x, rest = jax.nn.sigmoid(p), jax.nn.sigmoid(-p)
+    slope = x**2 * rest * (1.0 + x * (1.0 + x))  # dx/dF: carries the derivative
+    return full * (x + slope * (target - _clock(x, rest)))
