@@ -18,6 +18,13 @@ def test_the_three_witnesses_agree(tmp_path):
     assert (tmp_path / "three_witnesses.png").stat().st_size > 0
 
 
+def test_the_plateaus_end_when_predicted(tmp_path):
+    main = runpy.run_path(str(ROOT / "examples" / "plateaus.py"))["main"]
+    assert main(tmp_path) <= 0.05  # at a scale of 1e-2; the error falls with it
+    assert (tmp_path / "plateaus.svg").stat().st_size > 0
+    assert (tmp_path / "plateaus.png").stat().st_size > 0
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_say_what_they_do(example):
     help_text = subprocess.run(
@@ -32,9 +39,11 @@ def blocks(file):
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
-def test_the_python_of_the_readme_runs():
-    (code,) = blocks("README.md")
-    exec(compile(code, "README.md", "exec"), {})
+@pytest.mark.parametrize("place", range(2), ids=["msfr", "shallow_icl"])
+def test_the_python_of_the_readme_runs(place):
+    code = blocks("README.md")
+    assert len(code) == 2
+    exec(compile(code[place], "README.md", "exec"), {})
 
 
 def test_the_python_of_the_page_on_reproducing_runs(tmp_path, monkeypatch):

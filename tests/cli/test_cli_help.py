@@ -4,14 +4,26 @@ from importlib.metadata import version
 
 import pytest
 
-HEAVY = ("jax", "jaxlib", "numpy", "scipy", "equinox", "optax", "matplotlib", "solvable.msfr")
+HEAVY = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "equinox",
+    "optax",
+    "matplotlib",
+    "solvable.msfr",
+    "solvable.shallow_icl",
+)
 COMMANDS = (
     [],
     ["list"],
     ["solve"],
     ["solve", "msfr"],
+    ["solve", "shallow_icl"],
     ["train"],
     ["train", "msfr"],
+    ["train", "shallow_icl"],
     ["cite"],
     ["completion"],
 )
@@ -39,12 +51,13 @@ def test_every_command_has_help_on_standard_output(solvable, words):
 
 
 @pytest.mark.parametrize("command", ["solve", "train"])
-def test_options_are_spelled_without_the_name_of_their_group(solvable, command):
-    out = solvable(command, "msfr", "--help").out
-    assert "--num-tasks" in out
+@pytest.mark.parametrize(("lab", "option"), [("msfr", "--num-tasks"), ("shallow_icl", "--dim")])
+def test_options_are_spelled_without_the_name_of_their_group(solvable, command, lab, option):
+    out = solvable(command, lab, "--help").out
+    assert option in out
     assert "--no-compile-cache" in out
     assert "--task." not in out
-    assert "--msfr." not in out
+    assert f"--{lab}." not in out
 
 
 def test_help_names_the_symbol_of_the_paper(solvable):
@@ -52,9 +65,10 @@ def test_help_names_the_symbol_of_the_paper(solvable):
     assert "--alpha FLOAT exponent α of the task law p_s ∝ s^-α, in (1, 10] (default: 1.8)" in out
 
 
-def test_help_tells_no_default_where_there_is_none(solvable):
+@pytest.mark.parametrize("lab", ["msfr", "shallow_icl"])
+def test_help_tells_no_default_where_there_is_none(solvable, lab):
     for command in ("solve", "train"):
-        out = solvable(command, "msfr", "--help").out
+        out = solvable(command, lab, "--help").out
         assert "default: None" not in out
         assert "default: True" not in out
         assert "default: False" not in out

@@ -1,6 +1,6 @@
 """Where a curve goes: a table, one JSON document, a CSV file, a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,15 @@ ROWS = 14  # of a table, the first and the last point among them
 
 
 @dataclass(frozen=True)
+class Rows:
+    """A small table that is printed whole, above the points of a curve, and a word on it."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class Curve:
     """A computed curve.
 
@@ -21,12 +30,14 @@ class Curve:
         words: the same to read.
         columns: the points, by the name of the column; `time` and `loss` among them.
         shown: the columns of the table, with their headings.
+        rows: what else there is to read.
     """
 
     facts: dict[str, Any]
     words: str
     columns: dict[str, Sequence[int | float]]
     shown: dict[str, str]
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,11 @@ class OutputOptions:
         if self.json:
             print_json({**curve.facts, **curve.columns})
         else:
-            print_rich(curve.words, *_table(curve, all_written=self.csv is not None))
+            print_rich(
+                curve.words,
+                *(() if curve.rows is None else _whole(curve.rows)),
+                *_table(curve, all_written=self.csv is not None),
+            )
 
 
 def _csv(curve: Curve) -> str:
@@ -71,13 +86,25 @@ def _csv(curve: Curve) -> str:
     return "\n".join([",".join(curve.columns), *lines, ""])
 
 
-def _table(curve: Curve, all_written: bool) -> list[Any]:
+def _empty(headings: Iterable[str]) -> Any:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for heading in curve.shown.values():
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _whole(rows: Rows) -> list[Any]:
+    table = _empty(rows.headings)
+    for row in rows.rows:
+        table.add_row(*row)
+    return [table, rows.remark, ""] if rows.remark else [table, ""]
+
+
+def _table(curve: Curve, all_written: bool) -> list[Any]:
+    table = _empty(curve.shown.values())
     points = len(curve.columns["time"])
     rows = min(ROWS, points)
     for row in range(rows):

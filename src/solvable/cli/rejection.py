@@ -10,7 +10,12 @@ import tyro
 
 from .arguments import Command
 
-_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+_KINDS = {
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "INT|inf": "a whole number or inf",
+    "FLOAT ...": "numbers",
+}
 
 
 @contextmanager
@@ -49,7 +54,8 @@ def _sentence(event: Any, argv: Sequence[str], commands: Mapping[str, type[Comma
             names = " and ".join(_name(missing.arg) for missing in event.missing_arguments)
             return f"{names} must be given; see {_spoken(argv, commands)} --help"
         case "InvalidChoice":
-            allowed = ", ".join(event.choices)
+            # As help tells them; the event's own have no order where an option has no default.
+            allowed = event.argument.lowered.metavar.strip("{}").replace(",", ", ")
             return f"{_name(event.argument)} must be one of {allowed}, not {event.value!r}"
         case "BadValue":
             return f"{_name(event.argument)} must be followed by a value"

@@ -5,13 +5,17 @@ from typing import Annotated, ClassVar
 
 from .arguments import Command, choice
 from .msfr.solve import SolveMsfr
+from .shallow_icl.solve import SolveShallowIcl
 
 
 @dataclass(frozen=True)
 class Solve:
     """Compute a lab's theory curve L(t)."""
 
-    labs: ClassVar[dict[str, type[Command]]] = {"msfr": SolveMsfr}
+    labs: ClassVar[dict[str, type[Command]]] = {
+        "msfr": SolveMsfr,
+        "shallow_icl": SolveShallowIcl,
+    }
 
     lab: Annotated[Command, choice(labs)]
 

@@ -5,13 +5,17 @@ from typing import Annotated, ClassVar
 
 from .arguments import Command, choice
 from .msfr.train import TrainMsfr
+from .shallow_icl.train import TrainShallowIcl
 
 
 @dataclass(frozen=True)
 class Train:
     """Train a lab's model and log the same curve L(t)."""
 
-    labs: ClassVar[dict[str, type[Command]]] = {"msfr": TrainMsfr}
+    labs: ClassVar[dict[str, type[Command]]] = {
+        "msfr": TrainMsfr,
+        "shallow_icl": TrainShallowIcl,
+    }
 
     lab: Annotated[Command, choice(labs)]
 

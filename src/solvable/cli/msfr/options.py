@@ -1,10 +1,10 @@
 """The options that say what is asked of the msfr lab: the task, the start and the resources."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ..arguments import Maybe
+from ..screen import symbols
 
 if TYPE_CHECKING:
     from solvable import msfr
@@ -88,8 +88,3 @@ class ResourceOptions:
         limits = {"D": self.size, "N": self.data}
         given = {symbol: limit for symbol, limit in limits.items() if limit is not None}
         return f", {symbols(given)}" if given else ""
-
-
-def symbols(values: Mapping[str, int | float]) -> str:
-    """``S = 500, α = 1.8``."""
-    return ", ".join(f"{symbol} = {value:g}" for symbol, value in values.items())

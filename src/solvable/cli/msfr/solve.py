@@ -6,7 +6,8 @@ from typing import Literal
 from ..compute import ComputeOptions
 from ..output import Curve, OutputOptions
 from ..progress import Waiting
-from .options import LinearStart, ResourceOptions, TaskOptions, symbols
+from ..screen import symbols
+from .options import LinearStart, ResourceOptions, TaskOptions
 
 MAX_TIME = 1e300
 

@@ -1,16 +1,15 @@
 """``solvable train msfr``: L(t) by training attention."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .. import INTERRUPTED
+from .. import descent
 from ..arguments import Flag, Maybe
 from ..compute import ComputeOptions
 from ..output import Curve, OutputOptions
 from ..progress import Waiting
-from ..screen import note
-from .options import LinearStart, ResourceOptions, SoftmaxStart, TaskOptions, symbols
+from ..screen import note, symbols
+from .options import LinearStart, ResourceOptions, SoftmaxStart, TaskOptions
 
 if TYPE_CHECKING:
     from solvable import msfr
@@ -74,36 +73,26 @@ class TrainMsfr:
         """Train and write the curve; after Ctrl-C, what there is of it."""
         self.output.check()
         start, resources = self._start(), self._resources()
-        with Waiting("training") as progress:
-            self.compute.prepare()
-            from solvable import msfr, training
+
+        def work(progress: Waiting) -> Any:
+            from solvable import msfr
 
             train = msfr.train_brute if self.brute else msfr.train
-            try:
-                run = train(
-                    self.task.build(),
-                    start.build(),
-                    steps=self.descent.steps,
-                    batch=self.descent.batch,
-                    seed=self.descent.seed,
-                    log_every=self.descent.log_every,
-                    progress=progress,
-                    **self.descent.build(),
-                    **asdict(resources),
-                )
-                finished = True
-            except training.Interrupted as stop:
-                run, finished = stop.run, False
+            return train(
+                self.task.build(),
+                start.build(),
+                steps=self.descent.steps,
+                batch=self.descent.batch,
+                seed=self.descent.seed,
+                log_every=self.descent.log_every,
+                progress=progress,
+                **self.descent.build(),
+                **asdict(resources),
+            )
+
+        run, finished = descent.train(self.compute, work)
         curve = self._curve(run, start, resources, finished)
-        self.output.write(curve)
-        _judge(curve)
-        if finished:
-            return 0
-        note(
-            f"interrupted at step {run.step[-1]} of {self.descent.steps}; the same command starts "
-            "over (from Python, resume= goes on)"
-        )
-        return INTERRUPTED
+        return descent.conclude(self.output, curve, self.descent.steps, finished)
 
     def _start(self) -> LinearStart | SoftmaxStart:
         """The start of the attention asked for; options for the other one are a mistake."""
@@ -156,11 +145,3 @@ class TrainMsfr:
 
 
 _COLUMNS = ("step", "time", "loss", "train_loss")
-
-
-def _judge(curve: Curve) -> None:
-    """Say so when training diverged."""
-    for step, loss in zip(curve.columns["step"], curve.columns["loss"], strict=True):
-        if not math.isfinite(loss):
-            note(f"training diverged: the loss is {loss} at step {step}; try a smaller --lr")
-            return

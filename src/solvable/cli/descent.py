@@ -1,0 +1,54 @@
+"""Training as a command: a bar while it lasts, and what is told of how it ended."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from . import INTERRUPTED
+from .compute import ComputeOptions
+from .output import Curve, OutputOptions
+from .progress import Waiting
+from .screen import note
+
+
+def train(compute: ComputeOptions, work: Callable[[Waiting], Any]) -> tuple[Any, bool]:
+    """The run that `work` gives, and whether it went to its end.
+
+    Args:
+        compute: how JAX computes; it is prepared first.
+        work: trains, moving the bar that it is given.
+
+    Returns:
+        The run; after Ctrl-C, what there is of it.
+    """
+    with Waiting("training") as bar:
+        compute.prepare()
+        from solvable import training
+
+        try:
+            return work(bar), True
+        except training.Interrupted as stop:
+            return stop.run, False
+
+
+def conclude(output: OutputOptions, curve: Curve, steps: int, finished: bool) -> int:
+    """Write the curve of a run, say how it ended, and return the exit status.
+
+    Args:
+        output: where the curve goes.
+        curve: it has the columns `step` and `loss`.
+        steps: how many were asked for.
+        finished: whether they were done.
+    """
+    output.write(curve)
+    for step, loss in zip(curve.columns["step"], curve.columns["loss"], strict=True):
+        if not math.isfinite(loss):
+            note(f"training diverged: the loss is {loss} at step {step}; try a smaller --lr")
+            break
+    if finished:
+        return 0
+    note(
+        f"interrupted at step {curve.columns['step'][-1]} of {steps}; the same command starts "
+        "over (from Python, resume= goes on)"
+    )
+    return INTERRUPTED

@@ -1,0 +1,1 @@
+"""What the commands offer for the shallow_icl lab."""
