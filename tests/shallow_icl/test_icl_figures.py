@@ -1,9 +1,9 @@
 """Every figure of the paper at its quick size: numbers against stored ones, never pixels."""
 
 import pytest
+from tests.oracles.stored import says_what_it_said, sizes_have_the_same_settings, stored_claims
 
 from solvable import reproduce
-from tests.oracles.stored import says_what_it_said, sizes_have_the_same_settings, stored_claims
 
 STORED = stored_claims("shallow_icl")
 FIGURES = {figure.name: figure for figure in reproduce.figures(["shallow_icl"])}

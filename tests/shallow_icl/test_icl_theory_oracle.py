@@ -1,5 +1,6 @@
 """The closed forms against 50-digit tables."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_plateaus_keep_their_digits_at_every_context(point):
         assert off(found, true, true if mpf(true) else 1.0) <= 1e-13
     with mp.workdps(50):
         last = [mpf(x) for x in point["losses"]]
-        middle = [(a + b) / 2 for a, b in zip(last[:-1], last[1:], strict=True)]
+        middle = [(a + b) / 2 for a, b in itertools.pairwise(last)]
         for found, true in zip(icl.mid_levels(task).tolist(), middle, strict=True):
             assert off(found, true, true) <= 1e-13
     for d, true in enumerate(point["best"]):

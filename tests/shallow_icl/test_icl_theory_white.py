@@ -13,6 +13,7 @@ from solvable import shallow_icl as icl
 
 WHITE = icl.Task(dim=4, context=31, spectrum="white")
 TASK = icl.Task(dim=4, context=31)
+MIXED = icl.Task(dim=4, context=31, in_context=0.4)
 
 
 def flow(task, value, inner, times):
@@ -72,19 +73,22 @@ def test_time_course_is_exact_from_an_aligned_balanced_start_of_any_size(size, o
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_time_course_follows_training_from_random_weights(outputs):
     task = icl.Task(4, 31, "white", outputs=outputs, basis="random")
-    start = icl.merged(heads=3, scale=1e-3)
-    lr, seeds = 0.02, range(4)
-    run = icl.train(task, start, lr=lr, steps=4000, seed=seeds, log_every=10)
-    u0 = icl.growing_mode(task, run.value[..., 0], run.key_query[..., 0])
+    rates = np.array([0.02, 0.005])
+    run = icl.train(
+        task, icl.merged(heads=3, scale=1e-3), lr=rates, steps=12_000, seed=range(4), log_every=20
+    )
+    u0 = icl.growing_mode(task, run.value[0, ..., 0], run.key_query[0, ..., 0])
     assert u0.shape == (4,)
-    expected = np.asarray(icl.white_loss(task, u0, run.time))
-    # 0.3 % of L₀: what Euler's steps of 2η = 0.04 leave; the start's own error is 1e-3 of that.
-    np.testing.assert_allclose(run.loss, expected, rtol=0.0, atol=6e-3)
-    middle = float(icl.white_loss(task, 1.0, 0.0))  # any: the level at half rise
-    best = float(icl.population(task).best[0])
-    middle = float(icl.loss(task, 0.5 * best * np.eye(4)))
-    found = icl.crossing_times(run.time, run.loss, [middle])[:, 0]
-    np.testing.assert_allclose(found, icl.half_rise_time(task, u0), rtol=4e-3)
+    middle = float(icl.loss(task, 0.5 * icl.converged_map(task)))
+    half = np.asarray(icl.half_rise_time(task, u0))
+    errors = []
+    for time, loss in zip(run.time, run.loss, strict=True):
+        gap = np.abs(np.asarray(loss) - np.asarray(icl.white_loss(task, u0, time))).max()
+        shift = np.abs(icl.crossing_times(time, loss, [middle])[:, 0] / half - 1.0).max()
+        errors.append((gap, shift))
+    # Euler's error falls with the rate; what the finite start leaves is below 1e-4.
+    np.testing.assert_allclose(np.divide(*errors), 4.0, rtol=0.1)
+    assert errors[1] <= (4e-3, 2e-3)
 
 
 def test_growing_mode_is_not_the_size_of_the_weights():
@@ -205,14 +209,15 @@ def test_escape_rate_is_the_singular_value_of_sampled_moments(name):
 
 
 def test_escape_rate_is_the_growth_of_training_a_step():
-    """Merged attention with all its blocks, on a sample: ln(1 + 2ησ₁), F31 at a finite P."""
+    """Merged attention with all its blocks, on a sample: ln(1 + 2η rate)."""
     task = icl.Task(3, 6, "white", in_context=0.4)
     data = icl.sample(task, 50_000, seed=3)
     lr, start = 0.05, icl.merged(4, 1e-9, zero_blocks=False)
-    run = icl.train(data, start, lr=lr, steps=400, log_every=100)
+    run = icl.train(data, start, lr=lr, steps=250, log_every=50)
     size = np.log(np.linalg.norm(np.asarray(run.value)[:, 0], axis=(0, 1)))
-    growth = (size[-1] - size[-2]) / 100
-    assert growth == pytest.approx(math.log1p(2 * lr * float(icl.escape_rate(task))), rel=0.02)
+    growth = (size[-1] - size[-2]) / 50
+    # 4 %: the sample's own rate is 2.5 % low at 50 000 sequences, 0.3 % at 400 000.
+    assert growth == pytest.approx(math.log1p(2 * lr * float(icl.escape_rate(task))), rel=0.04)
 
 
 def test_several_outputs_escape_more_slowly():
@@ -242,7 +247,7 @@ def test_white_functions_compile_batch_and_differentiate():
 
     def total(eigenvalues, u0):
         task = eqx.tree_at(lambda t: t.eigenvalues, WHITE, eigenvalues)
-        mixed = eqx.tree_at(lambda t: t.eigenvalues, icl.Task(4, 31, in_context=0.4), eigenvalues)
+        mixed = eqx.tree_at(lambda t: t.eigenvalues, MIXED, eigenvalues)
         return (
             jnp.sum(icl.white_loss(task, u0, np.array([0.0, 1.0, 60.0, 1e300, np.inf])))
             + icl.half_rise_time(task, u0)
@@ -253,8 +258,8 @@ def test_white_functions_compile_batch_and_differentiate():
         )
 
     at = (WHITE.eigenvalues, jnp.asarray(1e-3))
-    value, slopes = jax.value_and_grad(total, argnums=(0, 1))(*at)
-    np.testing.assert_allclose(jax.jit(total)(*at) if False else value, total(*at), rtol=1e-12)
+    value, slopes = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))(*at)
+    np.testing.assert_allclose(value, total(*at), rtol=1e-12)
     step = 1e-6
     ends = [float(total(at[0] + sign * step, at[1])) for sign in (1.0, -1.0)]
     assert float(jnp.sum(slopes[0])) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)

@@ -108,9 +108,11 @@ def fewer_heads(value: Any, key_query: Any) -> tuple[np.ndarray, np.ndarray]:
     first, second = (np.asarray(x) for x in live_weights(value=value, key_query=key_query))
     flat = np.concatenate([x.reshape(*x.shape[:-2], -1) for x in (first, second)], axis=-1)
     moving = np.flatnonzero(np.any(flat != 0.0, axis=tuple(range(flat.ndim - 1))))
-    if flat.shape[-2] <= max(1, moving.size):
+    if moving.size == 0:
+        return first[..., :1, :, :], second[..., :1, :, :]
+    if flat.shape[-2] <= moving.size:
         return first, second
-    fewer = np.zeros((*flat.shape[:-2], max(1, moving.size), flat.shape[-1]), flat.dtype)
+    fewer = np.zeros((*flat.shape[:-2], moving.size, flat.shape[-1]), flat.dtype)
     fewer[..., moving] = np.linalg.qr(flat[..., moving], mode="r")
     split = first.shape[-2] * first.shape[-1]
     heads = fewer.shape[:-1]

@@ -233,7 +233,7 @@ class Head:
         """The path, whether in the mirror (v and q negated, s → −s), and whether it is endless."""
         if not (np.any(self.a) or np.any(self.b)):
             return None, False, True
-        v, parts = self.v / self.size, [(x / self.size) ** 2 for x in (self.a, self.b)]
+        v, parts = float(self.v) / self.size, [(x / self.size) ** 2 for x in (self.a, self.b)]
         given = [bool(np.any(x)) for x in parts]
         p, q = (np.log(np.maximum(x, _NOTHING)) for x in parts)
         bend = _Bend(p, q, self.c)
