@@ -28,14 +28,11 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
+from digits import DIGITS, agreed, written
 from mpmath import mp, mpf
 
-DIGITS = 50
-AGREE = mpf(10) ** -52
-START_DIGITS = 65
 SKIP_BELOW = mpf(10) ** -150
 TABLE = Path(__file__).with_name("msfr.json")
 
@@ -799,32 +796,6 @@ def survives(start: Start, order: str, times: list[float]) -> list[float]:
 
 
 # ---------------------------------------------------------------- the table
-
-
-def same(one: mpf, two: mpf) -> bool:
-    """Agreement of 52 digits and of the 50 that are written."""
-    if one == two:
-        return True
-    return abs(one - two) < AGREE * abs(two) and written(one) == written(two)
-
-
-def written(value: mpf) -> str:
-    return mp.nstr(value, DIGITS)
-
-
-def agreed(compute, start_digits: int = START_DIGITS):
-    """Rows of numbers at the first W where W and 2W digits agree."""
-    digits = start_digits
-    with mp.workdps(digits):
-        rows = compute()
-    while digits < 3000:
-        with mp.workdps(2 * digits):
-            better = compute()
-            flat, flat_better = chain.from_iterable(rows), chain.from_iterable(better)
-            if all(same(x, y) for x, y in zip(flat, flat_better, strict=True)):
-                return better
-        digits, rows = 2 * digits, better
-    raise ArithmeticError("no precision was enough")
 
 
 def points_of(start: Start, order: str) -> list[dict]:

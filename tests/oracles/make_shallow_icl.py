@@ -20,14 +20,11 @@ import argparse
 import json
 import math
 import random
-from itertools import chain
 from pathlib import Path
 
+from digits import DIGITS, agreed, written
 from mpmath import mp, mpf
 
-DIGITS = 50
-AGREE = mpf(10) ** -52
-START_DIGITS = 65
 TABLE = Path(__file__).with_name("shallow_icl.json")
 
 SPECTRA = {
@@ -35,32 +32,6 @@ SPECTRA = {
     "wide": [3.0, 0.7, 0.05, 1e-3, 1e-5],
     "one": [0.25],
 }
-
-
-def written(value: mpf) -> str:
-    return mp.nstr(value, DIGITS)
-
-
-def same(one: mpf, two: mpf) -> bool:
-    """Agreement of 52 digits and of the 50 that are written."""
-    if one == two:
-        return True
-    return abs(one - two) < AGREE * abs(two) and written(one) == written(two)
-
-
-def agreed(compute):
-    """Rows of numbers at the first W where W and 2W digits agree."""
-    digits = START_DIGITS
-    with mp.workdps(digits):
-        rows = compute()
-    while digits < 3000:
-        with mp.workdps(2 * digits):
-            better = compute()
-            flat, flat_better = chain.from_iterable(rows), chain.from_iterable(better)
-            if all(same(x, y) for x, y in zip(flat, flat_better, strict=True)):
-                return better
-        digits, rows = 2 * digits, better
-    raise ArithmeticError("no precision was enough")
 
 
 def limits(spectrum: list[float], context: int | None) -> list[tuple[mpf, mpf]]:

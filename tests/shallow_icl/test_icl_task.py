@@ -144,6 +144,7 @@ def test_a_task_is_differentiable_and_can_be_mapped_over():
         for d in range(3)
     ]
     np.testing.assert_allclose(slope, finite, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(floor)(values), floor(values), rtol=1e-13)
     many = jax.vmap(floor)(jnp.stack([values, 2.0 * values]))
     np.testing.assert_allclose(many, [floor(values), floor(2.0 * values)], rtol=1e-13)
 

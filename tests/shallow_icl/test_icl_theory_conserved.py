@@ -17,7 +17,7 @@ def weights_of(run, *names):
 def drifts(start, conserved, names):
     """How far the conserved quantities drift over one time with two rates."""
     drift = []
-    for lr, steps in ((0.04, 250), (0.01, 1000)):
+    for lr, steps in ((0.04, 250), (0.01, 1000)):  # as many log points: one compilation
         run = icl.train(DATA, start, lr=lr, steps=steps, log_every=steps, seed=2)
         found = jax.tree.leaves(conserved(*weights_of(run, *names)))
         moved = [float(jnp.abs(w[-1] - w[0]).max()) for w in weights_of(run, *names)]

@@ -44,15 +44,15 @@ def turns(head):
     return path.turns and path.begin < 0.0
 
 
-HEADS = [drawn(seed) for seed in range(40)]
+HEADS = [drawn(seed) for seed in range(24)]
 
 
 def test_heads_pass_and_turn():
     """Both ways must be met, or what follows would prove little."""
-    assert 5 <= sum(map(turns, HEADS)) <= 35
+    assert 4 <= sum(map(turns, HEADS)) <= 20
 
 
-@pytest.mark.parametrize("head", HEADS, ids=range(40))
+@pytest.mark.parametrize("head", HEADS, ids=range(24))
 def test_blow_up_time_and_the_way_there_match_the_ode(head):
     t, y = flow(head)
     # Where v = 1e9 only the fastest direction counts: 1/(c v) is left.
@@ -82,7 +82,7 @@ def test_mirrored_heads_blow_up_at_the_same_time_with_the_other_sign():
 def test_equal_heads_with_one_direction_have_a_closed_time():
     """With k = q = v: v̇ = c v², so T = 1/(c v₀)."""
     head = Head(1e-3, np.array([1e-3]), np.array([0.0]), np.array([0.16]))
-    assert head.end == pytest.approx(1.0 / 0.16e-3, rel=1e-13)
+    assert head.end == pytest.approx(1.0 / 0.16e-3, rel=1e-12)
     assert head.advance(0.75 * head.end).v == pytest.approx(4e-3, rel=1e-12)
 
 
@@ -94,7 +94,6 @@ def test_equal_heads_with_one_direction_have_a_closed_time():
         (-0.5, [0.3, 0.2], [0.0, 0.0], math.inf),  # k = q runs dry before v turns
         (0.5, [0.0, 0.0], [0.3, 0.2], math.inf),
         (0.0, [0.3, 0.2], [0.3, 0.2], math.inf),  # q = 0: at rest
-        (math.hypot(0.3, 0.2), [0.0, 0.0], [0.3, 0.2], math.inf),
         (0.5, [0.3, 0.2], [0.0, 0.0], None),
         (-0.1, [0.3, 0.2], [0.0, 0.0], None),
         (0.0, [0.3, 0.2], [0.0, 0.0], None),
@@ -113,10 +112,17 @@ def test_degenerate_heads_have_a_time_or_none(v, a, b, end):
         assert head.end == end
     t = 30.0 if end else 0.5 * head.end
     later = head.advance(t)
-    _, y = flow(head, t)
+    y = flow(head, t)[1] if head.size else np.zeros(5)
     np.testing.assert_allclose(
         [later.v, *(later.a + later.b), *(later.a - later.b)], y, rtol=0.0, atol=1e-9
     )
+
+
+def test_a_head_that_comes_to_rest_at_its_turning_point_stays_nearly_for_ever():
+    """There v₀² = Σ B²: its rounding decides between a turn and a pass, late in either case."""
+    head = Head(math.hypot(0.3, 0.2), np.zeros(2), np.array([0.3, 0.2]), RATES[:2])
+    assert head.end > 1e6
+    assert 0.0 < head.advance(1e3).v < 0.02
 
 
 def test_a_head_near_its_turning_point_takes_ever_longer():
@@ -162,7 +168,7 @@ def compared():
         steps = drops.steps(lr)
         seen = np.full(steps.shape, np.nan)
         # The first drop is a few steps long, the last hundreds: each pair has its own log.
-        for columns, share in ((slice(0, 2), 1.0), (slice(2, 4), 0.9)):
+        for columns, share in ((slice(0, 2), 1.0), (slice(2, 4), 0.8)):
             last = np.quantile(steps[:, columns], share, axis=0)[-1]
             every = math.ceil(1.1 * last / 2000)
             run = icl.train(
@@ -179,7 +185,7 @@ def test_drop_times_match_training(compared):
     assert np.all(np.nanmedian(errors, axis=0) <= 1e-2)
     worst = np.nanmax(errors, axis=1)
     assert np.mean(worst <= 0.05) >= 0.8
-    assert np.isnan(errors).sum() <= 6  # the last tenth of the last drops was not waited for
+    assert np.isnan(errors).sum() <= 10  # the last fifth of the last drops was not waited for
     # Large misses are near ties.
     clear = np.min(drops.margin, axis=1) >= 1.3
     assert clear.sum() >= 3
@@ -252,3 +258,23 @@ def test_noise_and_varied_lengths_change_the_drops_as_in_training():
     run = icl.train(task, start, lr=0.5, steps=until, seed=2, log_every=2)
     seen = icl.crossing_times(run.time, run.loss, icl.mid_levels(task))
     np.testing.assert_allclose(drops.time[:2], seen[:2], rtol=0.02)
+
+
+def test_random_tasks_and_starts_have_drops_without_warning():
+    """The whole legal range: spectra over 18 decades, any context, noise, scale and init."""
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        dim = int(rng.integers(1, 7))
+        decades = (-12.0, 6.0) if trial % 2 else (-2.0, 1.0)
+        task = icl.Task(
+            dim,
+            (1, 31, 10**9, math.inf)[rng.integers(4)],
+            np.sort(10.0 ** rng.uniform(*decades, dim))[::-1],
+            noise=rng.choice([0.0, 10.0 ** rng.uniform(-3.0, 3.0)]),
+            basis="random",
+        )
+        scale, init = 10.0 ** rng.uniform(-100.0, 3.0), "ABCD"[rng.integers(4)]
+        drops = icl.drop_times(task, icl.separate(int(rng.integers(1, 6)), 1, scale, init))
+        assert np.isfinite(drops.time).all(), (task, scale)
+        assert np.all(drops.time >= 0.0)
+        assert np.all(drops.margin >= 1.0)

@@ -95,10 +95,9 @@ class Task(eqx.Module):
         validation.shaped("noise", self.noise, ())
         validation.within("noise", self.noise, 0.0, 1e6)
         self.task_covariance = _task_covariance(task_covariance, self.dim)
-        fraction = validation.floating("in_context", in_context)
-        validation.shaped("in_context", fraction, ())
-        validation.within("in_context", fraction, 0.0, 1.0)
-        self.in_context = float(fraction)
+        if not isinstance(in_context, int | float) or not 0.0 <= in_context <= 1.0:
+            raise ValueError(f"in_context must be a number from 0 to 1, not {in_context!r}")
+        self.in_context = float(in_context)
         self.fixed = validation.floating("fixed", np.ones(self.dim) if fixed is None else fixed)
         validation.shaped("fixed", self.fixed, (self.dim,))
         validation.within("fixed", self.fixed, -1e6, 1e6)

@@ -18,9 +18,13 @@ Values = Float[Array, "..."]
 # 2x³ − x⁶ = ½ is (1 − x³)² = ½.
 HALF_DROP = math.cbrt(1.0 - math.sqrt(0.5))
 
-_LEAST_START = 1e-150
 _NEWTON = 10
-_SATURATED = 200.0  # F there is that of 1 − x ≈ e^−600, nearly the least of all numbers
+
+
+def _edges(dtype: Any) -> tuple[float, float]:
+    """The least start whose square is a number, and an F at which 1 − x is nearly none."""
+    tiny = float(jnp.finfo(dtype).tiny)
+    return math.sqrt(tiny), -math.log(tiny) / 3.6
 
 
 def _clock(x: Values, rest: Values) -> Values:
@@ -70,7 +74,7 @@ def _head(task: Task, direction: Any) -> tuple[Population, int, Values]:
 
 def _started(start: Any, full: Values) -> Values:
     size = validation.floating("start", start)
-    validation.within("start", size, _LEAST_START)
+    validation.within("start", size, _edges(size.dtype)[0])
     known = validation.is_concrete(size) and validation.is_concrete(full)
     if known and not np.all(np.asarray(size) < float(full)):
         raise ValueError(
@@ -109,7 +113,7 @@ def growth_time(task: Task, direction: int, fraction: Any, start: Any) -> Float[
     x = validation.floating("fraction", fraction)
     validation.within("fraction", x, 0.0, 1.0, open_low=True)
     first, x = outer(_started(start, full) / full, x)
-    apart = (x - first) / (x * first)  # 1/x₀ − 1/x
+    apart = (x - first) / first / x  # 1/x₀ − 1/x
 
     def bounded(x: Values) -> Values:
         return _clock(x, 1.0 - x) + 1.0 / x
@@ -156,11 +160,12 @@ def growth(task: Task, direction: int, t: Any, start: Any) -> Float[Array, "..."
     moments, place, full = _head(task, direction)
     first, t = outer(_started(start, full), non_negative("t", t))
     first = first / full
-    begin = _clock(first, jnp.maximum(1.0 - first, 1e-300))
+    least, saturated = _edges(first.dtype)
+    begin = _clock(first, jnp.maximum(1.0 - first, least))
     # Late or never: a clock that has run to infinity has a slope of 0 × ∞.
     pace = moments.cross[place] * full
-    enough = jax.lax.stop_gradient((_SATURATED + 2.0 / first) / pace)
-    target = jnp.minimum(pace * jnp.minimum(t, enough) + begin, _SATURATED)
+    enough = jax.lax.stop_gradient((saturated + 2.0 / first) / pace)
+    target = jnp.minimum(pace * jnp.minimum(t, enough) + begin, saturated)
     p = jax.lax.stop_gradient(_place(jax.lax.stop_gradient(target)))
     x, rest = jax.nn.sigmoid(p), jax.nn.sigmoid(-p)
     slope = x**2 * rest * (1.0 + x * (1.0 + x))  # dx/dF: carries the derivative

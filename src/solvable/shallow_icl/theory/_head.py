@@ -27,7 +27,7 @@ Numbers = np.ndarray | np.floating
 _NODES, _WEIGHTS = gauss_legendre(16)
 _GROWTH = 80.0  # ln of how much v² grows until the rest of the way is one exponential
 _PANEL = 0.8  # in units of the distance over which dt/dw changes
-_NOTHING = 1e-300  # squares that are zero are taken as this, of the whole
+_NOTHING = 1e-60  # squares that are zero are taken as this, of the whole
 _STEPS = 200  # more than any root here needs
 
 
@@ -235,7 +235,7 @@ class Head:
             return None, False, True
         v, parts = float(self.v) / self.size, [(x / self.size) ** 2 for x in (self.a, self.b)]
         given = [bool(np.any(x)) for x in parts]
-        p, q = (np.log(np.maximum(x, _NOTHING)) for x in parts)
+        p, q = (np.log(np.where(x > 0.0, x, _NOTHING)) for x in parts)
         bend = _Bend(p, q, self.c)
         lowest = _lowest(bend)
         about = bend.moved(lowest)
