@@ -8,7 +8,8 @@ import jax
 import jaxtyping
 import pytest
 
-collect_ignore_glob = ["tests/*/conftest.py"]  # for doctests: they share a name
+# For doctests: conftests share a name, and the scripts that make oracles are run by themselves.
+collect_ignore_glob = ["tests/*/conftest.py", "tests/oracles/make_*.py"]
 
 # Before the first import of solvable, so that every annotation in it is enforced.
 jaxtyping.install_import_hook("solvable", "beartype.beartype")
