@@ -64,6 +64,14 @@ PAPERS = {
             venue="International Conference on Machine Learning (ICML)",
             year=2025,
         ),
+        Paper(
+            lab="single_location",
+            key="marion2025attention",
+            title="Attention layers provably solve single-location regression",
+            authors=("Pierre Marion", "Raphaël Berthier", "Gérard Biau", "Claire Boyer"),
+            venue="International Conference on Learning Representations (ICLR)",
+            year=2025,
+        ),
     )
 }
 

@@ -49,12 +49,10 @@ def cache_folder() -> Path:
     """Where compiled code is kept; other compilers and other processors have other folders."""
     from importlib.metadata import version
 
-    base = os.environ.get("SOLVABLE_CACHE")
-    if not base:
-        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        base = os.path.join(caches, "solvable")
+    from ..caches import base_folder
+
     flags = hashlib.sha256(_cpu_flags().encode()).hexdigest()[:12]
-    return Path(base).absolute() / f"jaxlib-{version('jaxlib')}-{flags}"
+    return base_folder() / f"jaxlib-{version('jaxlib')}-{flags}"
 
 
 def _cpu_flags() -> str:

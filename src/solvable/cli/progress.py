@@ -73,7 +73,7 @@ class Figures:
 
     def __call__(self, outcome: "Outcome", words: str) -> None:
         """Show an outcome's change."""
-        if outcome.state in ("kept", "done", "failed"):
+        if outcome.state in ("kept", "done", "failed", "skipped"):
             self._finished += 1
             self._tell(outcome)
         if self._progress is None:
@@ -94,6 +94,8 @@ class Figures:
             case "done":
                 again = f" (again: {outcome.why})" if outcome.why else ""
                 words = f"{outcome.seconds:.1f} s{again}: {verdicts}"
+            case "skipped":
+                words = f"skipped: {outcome.error}"
             case _:
                 words = f"not computed: {outcome.error}"
         line = f"[{self._finished}/{self._count}] {outcome.figure}  {words}"

@@ -80,7 +80,9 @@ class Reproduce:
             names = " ".join(self.targets)
             hint = f"solvable list {names} says what is claimed" if names else "--json says more"
             print_rich(*_table(outcomes), _summary(outcomes), f"the page: {page}; {hint}")
-        return 0 if all(outcome.good for outcome in outcomes) else CLAIM_FAILS
+        # What was asked for by its own name and cannot be computed here is no success.
+        asked = any(o.state == "skipped" and o.figure in self.targets for o in outcomes)
+        return CLAIM_FAILS if asked or not all(o.good for o in outcomes) else 0
 
 
 _STYLES = {"holds": "green", "holds corrected": "yellow", "fails": "bold red"}
@@ -111,7 +113,9 @@ def _table(outcomes: "list[Outcome]") -> list[Any]:
             )
         if outcome.error:
             words = [outcome.error] if roomy else []
-            table.add_row(outcome.figure, *words, "", "", Text("not computed", style="bold red"))
+            skipped = outcome.state == "skipped"
+            verdict = ("skipped", "yellow") if skipped else ("not computed", "bold red")
+            table.add_row(outcome.figure, *words, "", "", Text(*verdict))
     return [table] if table.row_count else []
 
 
@@ -122,4 +126,6 @@ def _summary(outcomes: "list[Outcome]") -> str:
     figures = f"{len(outcomes)} figure{'' if len(outcomes) == 1 else 's'}"
     if kept:
         figures += f" ({kept} kept from an earlier run; --fresh computes again)"
+    if skipped := sum(outcome.state == "skipped" for outcome in outcomes):
+        figures += f", {skipped} of them skipped"
     return f"{figures}; claims: {', '.join(words) or 'none'}"

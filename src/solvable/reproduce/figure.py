@@ -29,6 +29,8 @@ class Figure:
         note: what a reader must know: choices of ours where the paper is silent.
         seed: from which all its randomness comes.
         constants: what it is computed with at every size; told with the settings.
+        missing: what must be installed before it can be computed, in a sentence; empty where
+            nothing is missing.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Figure:
     note: str = ""
     seed: int = 0
     constants: Mapping[str, Any] = field(default_factory=dict)
+    missing: Callable[[], str] = lambda: ""
 
     def __post_init__(self) -> None:
         if self.id.count("/") != 1 or not all(part.strip() for part in self.id.split("/")):

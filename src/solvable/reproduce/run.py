@@ -30,7 +30,7 @@ from .store import (
     write_result,
 )
 
-State = Literal["kept", "waiting", "running", "done", "failed"]
+State = Literal["kept", "waiting", "running", "done", "failed", "skipped"]
 
 
 @dataclass
@@ -39,10 +39,11 @@ class Outcome:
 
     Attributes:
         figure: its id.
-        state: "kept" (it was there already), "done", "failed"; "waiting" or "running" before that.
+        state: "kept" (it was there already), "done", "failed", "skipped" (it needs something that
+            is not installed); "waiting" or "running" before that.
         claims: judged; empty unless kept or done.
         seconds: how long it took.
-        error: why it failed.
+        error: why it failed or was skipped.
         why: what has changed since, where there was an older result.
     """
 
@@ -55,8 +56,8 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether the figure is there and none of its claims fails."""
-        there = self.state in ("kept", "done")
+        """Whether the figure is there, or was skipped, and none of its claims fails."""
+        there = self.state in ("kept", "done", "skipped")
         return there and all(claim.verdict != "fails" for claim in self.claims)
 
 
@@ -115,10 +116,14 @@ def run(
         for id, bench in benches.items():
             sweep_up(out, id, keep=None if fresh else bench)
         todo: deque[str] = deque()
+        absent = {figure.id: figure.missing() for figure in chosen}
         for id, config in configs.items():
             found = read_result(folder_of(out, id))
             if found is not None and found.key == config.key and not fresh:
                 outcomes[id].state, outcomes[id].claims = "kept", found.claims
+                see(outcomes[id], "")
+            elif absent[id]:
+                outcomes[id].state, outcomes[id].error = "skipped", absent[id]
                 see(outcomes[id], "")
             else:
                 outcomes[id].why = config.difference(found) if found is not None else ""

@@ -27,6 +27,7 @@ FILES = ("figure.svg", "figure.png", "data.zarr", "claims.json")
 PACKAGES = (
     "solvable", "jax", "jaxlib", "equinox", "diffrax", "optax",
     "numpy", "scipy", "xarray", "zarr", "matplotlib",
+    "torch", "transformers", "scikit-learn",
 )  # fmt: skip
 # What of Solvable itself a figure's numbers can depend on, beside its lab.
 _SHARED = ("numerics", "training.py", "validation.py", "style.py")

@@ -1,0 +1,197 @@
+"""Predictors on real tokens, and training in R^d: the oracle of the five scalars."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from .. import training, validation
+from .reduced import observe
+from .run import Request, Run
+from .state import State, scalars, vectors
+from .task import Task, Tokens, draw_tokens
+from .theory import excess_of
+
+_TEST = 1000  # tokens matrices of the fixed test batch, as published
+
+
+class ErfAttention(eqx.Module):
+    """``T(X) = Σ_ℓ erf(λ X_ℓ·k) (X_ℓ·v)``: attention with erf in the place of softmax.
+
+    Attributes:
+        k: the key direction, of unit length.
+        v: the value direction, of unit length.
+
+    Reference: Sec. 3.
+    """
+
+    k: Float[Array, "*runs dim"]
+    v: Float[Array, "*runs dim"]
+
+    def __call__(self, x: Float[Array, "length dim"], lam: Float[Array, ""]) -> Float[Array, ""]:
+        """The prediction for one matrix of tokens."""
+        return jnp.sum(jax.lax.erf(lam * (x @ self.k)) * (x @ self.v))
+
+
+class SoftmaxAttention(eqx.Module):
+    """``Σ_ℓ softmax_ℓ(λ X_ℓ·k) (X_ℓ·v)``: what a [CLS] query attends to.
+
+    With a fixed [CLS] vector x₀ only ``k ∝ K Qᵀ x₀`` matters. At γ = 1 and ``λk = √(d/2) k*``,
+    ``v = v*`` it is the Bayes predictor.
+
+    Attributes:
+        k: the key direction.
+        v: the value direction.
+    """
+
+    k: Float[Array, "*runs dim"]
+    v: Float[Array, "*runs dim"]
+
+    def __call__(self, x: Float[Array, "length dim"], lam: Float[Array, ""]) -> Float[Array, ""]:
+        """The prediction for one matrix of tokens."""
+        return jnp.sum(jax.nn.softmax(lam * (x @ self.k)) * (x @ self.v))
+
+
+def oracle(task: Task) -> ErfAttention:
+    """The predictor with k = k* and v = v*."""
+    axes = jnp.eye(2, task.dim, dtype=task.gamma.dtype)
+    return ErfAttention(axes[0], axes[1])
+
+
+def bayes(task: Task, x: Float[Array, "length dim"]) -> Float[Array, ""]:
+    r"""The Bayes predictor ``E[Y | X] = Σ_ℓ π_ℓ X_ℓ·v*``.
+
+    ``π = softmax_ℓ(log p_ℓ + ½(1 − 1/γ²)‖X_ℓ‖² + (D/γ²) k*·X_ℓ)``, p the law of the location.
+
+    Reference: spec B11.
+    """
+    g2 = task.gamma**2
+    score = 0.5 * (1.0 - 1.0 / g2) * jnp.sum(x**2, axis=1) + task.signal / g2 * x[:, 0]
+    chances = task.locations
+    prior = jnp.where(chances > 0.0, jnp.log(jnp.where(chances > 0.0, chances, 1.0)), -jnp.inf)
+    return jnp.sum(jax.nn.softmax(score + prior) * x[:, 1])
+
+
+def least_squares(tokens: Tokens) -> Float[Array, "length dim"]:
+    """The linear predictor of all token entries with the least squared error on a data set."""
+    flat = np.asarray(tokens.x).reshape(len(tokens.y), -1)
+    found = np.linalg.lstsq(flat, np.asarray(tokens.y), rcond=None)[0]
+    return jnp.asarray(found.reshape(tokens.x.shape[1:]))
+
+
+def mean_square(predict: Any, tokens: Tokens, *args: Any) -> Float[Array, ""]:
+    """The mean squared error of a predictor on a data set."""
+    guess = jax.vmap(lambda x: predict(x, *args))(tokens.x)
+    return jnp.mean((guess - tokens.y) ** 2)
+
+
+def _project(
+    place: Float[Array, " dim"], slope: Float[Array, " dim"], lr: Float[Array, ""]
+) -> Float[Array, " dim"]:
+    """A step along the sphere's tangent, and back to the sphere."""
+    moved = place - lr * (slope - jnp.dot(place, slope) * place)
+    return moved / jnp.linalg.norm(moved)
+
+
+Place = tuple[ErfAttention, Int[Array, ""]]
+
+
+class SphereDescent(eqx.Module):
+    """Projected gradient descent of vectors in R^d, on the exact risk or on fresh tokens."""
+
+    task: Task
+    schedule: Any
+    lr: Float[Array, ""]
+    batch: int | None = eqx.field(static=True)
+    keys: Key[Array, " runs"]
+    test: Tokens | None
+
+    def _slopes(self, model: ErfAttention, lam: Array, step: Array, key: Array) -> ErfAttention:
+        if self.batch is None:
+            return jax.grad(lambda m: excess_of(self.task, scalars(m.k, m.v), lam))(model)
+        tokens = draw_tokens(self.task, jax.random.fold_in(key, step), self.batch)
+        return jax.grad(lambda m: mean_square(m, tokens, lam))(model)
+
+    def advance(self, params: Place, step: Int[Array, ""]) -> Place:
+        """One simultaneous step of k and v of all runs."""
+        model, now = params
+        lam = self.schedule(now)
+
+        def one(model: ErfAttention, key: Array) -> ErfAttention:
+            slope = self._slopes(model, lam, now, key)
+            return ErfAttention(
+                _project(model.k, slope.k, self.lr), _project(model.v, slope.v, self.lr)
+            )
+
+        return jax.vmap(one)(model, self.keys), now + 1
+
+    def observe(self, params: Place) -> dict[str, Array]:
+        """The scalars of the vectors, λ, the exact risk, and the risk on the test batch."""
+        model, now = params
+        seen = observe(self.task, self.schedule, (scalars(model.k, model.v), now))
+        if (tokens := self.test) is not None:
+            lam = self.schedule(now)
+            test = jax.vmap(lambda m: mean_square(m, tokens, lam))(model)
+            seen["test_loss"] = test - self.task.noise**2
+        return seen
+
+
+def train_brute(
+    task: Task,
+    start: State,
+    *,
+    lam: Any,
+    lr: Any,
+    steps: int,
+    batch: int | None = None,
+    seed: int = 0,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+    resume: Run | None = None,
+) -> Run:
+    """Train the vectors k and v in R^d.
+
+    Takes the arguments of `train`. Without `batch` the trajectory is the same to round-off; with
+    it, real tokens are drawn at every step, and the trajectory is the same in law.
+
+    Args:
+        task: the data law.
+        start: where the runs start; vectors with these five scalars are made.
+        lam: λ, the inverse temperature, or a schedule such as `decay`.
+        lr: α, the step size.
+        steps: how many steps.
+        batch: B, fresh token matrices at every step; None for the exact gradient.
+        seed: of the mini-batches and of the test batch.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from; `steps` counts from its beginning.
+
+    Returns:
+        A `Run`; with `batch`, `test_loss` is on a fixed batch of 1000.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> from .state import sphere
+    >>> task = Task(dim=20, length=5)
+    >>> train_brute(task, sphere(task, runs=2), lam=0.1, lr=4e-3, steps=10).loss.shape
+    (2, 11)
+    """
+    request = Request.check(task, start, lam, lr, batch, seed)
+    k, v = vectors(task, request.flat)
+    key = jax.random.key(validation.whole("seed", seed))
+    problem = SphereDescent(
+        task=task,
+        schedule=request.schedule,
+        lr=request.lr,
+        batch=request.batch,
+        keys=jax.random.split(key, k.shape[0]),
+        test=None if batch is None else draw_tokens(task, jax.random.fold_in(key, 1), _TEST),
+    )
+    place = (ErfAttention(k, v), jnp.asarray(0))
+    return request.run(
+        problem, place, steps=steps, log_every=log_every, progress=progress, resume=resume
+    )

@@ -1,0 +1,89 @@
+"""What a training run is asked for, and what it gives, in R^d and in five scalars alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import training, validation
+from .schedule import Schedule, schedule_of
+from .state import NAMES, State
+from .task import Task, check_task
+
+
+@dataclass(frozen=True)
+class Run(training.Run):
+    """A training run of the single_location lab; state, λ and risk are those of the same step.
+
+    Attributes:
+        loss: the excess risk R − ε².
+        lam: λ of every log point.
+        kappa, nu, theta, eta, rho: the five scalars.
+        distance: √(θ² + η² + ρ²), to the invariant manifold.
+        test_loss: on a fixed batch of tokens, minus ε²; of `train_brute` with `batch` only.
+    """
+
+    lam: Float[Array, " points"]
+    kappa: Float[Array, "*runs points"]
+    nu: Float[Array, "*runs points"]
+    theta: Float[Array, "*runs points"]
+    eta: Float[Array, "*runs points"]
+    rho: Float[Array, "*runs points"]
+    distance: Float[Array, "*runs points"]
+    test_loss: Float[Array, "*runs points"] | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked for, checked: shared by `train` and `train_brute`."""
+
+    task: Task
+    start: State
+    schedule: Schedule
+    lr: Float[Array, ""]
+    batch: int | None
+    seed: int
+
+    @classmethod
+    def check(cls, task: Any, start: Any, lam: Any, lr: Any, batch: Any, seed: Any) -> "Request":
+        """Validate the arguments that both kinds of training take."""
+        check_task(task)
+        if not isinstance(start, State):
+            raise ValueError(
+                "start must be a single_location.State, such as sphere or manifold give, not "
+                f"{type(start).__name__}"
+            )
+        rate = validation.floating("lr", lr)
+        validation.shaped("lr", rate, ())
+        validation.within("lr", rate, 0.0, open_low=True)
+        batch = None if batch is None else validation.whole("batch", batch, 1)
+        seed = validation.whole("seed", seed)
+        return cls(task, start, schedule_of(lam), rate, batch, seed)
+
+    @property
+    def flat(self) -> State:
+        """The start with exactly one axis of runs."""
+        return State.raw(*(getattr(self.start, name).reshape(-1) for name in NAMES))
+
+    def run(self, problem: Any, params: Any, **options: Any) -> Run:
+        """Train, and label what was logged."""
+
+        def label(history: training.History, _: float) -> Run:
+            seen = dict(history.observed)
+            lam, test = seen.pop("lam"), seen.pop("test_loss", None)
+
+            def shaped(x: Any) -> Any:
+                return jnp.asarray(np.asarray(x).reshape(*self.start.runs, x.shape[-1]))
+
+            return Run(
+                step=history.step,
+                time=float(self.lr) * history.step,
+                state=history.state,
+                lam=lam,
+                test_loss=None if test is None else shaped(test),
+                **{name: shaped(x) for name, x in seen.items()},
+            )
+
+        return training.follow(problem, params, label, **options)

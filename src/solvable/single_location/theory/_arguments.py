@@ -1,0 +1,51 @@
+"""Checks that the closed forms share."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ... import validation
+from ..state import State
+from ..task import MAX_LAM, check_task
+
+
+def inverse_temperature(lam: Any) -> Float[Array, "*batch"]:
+    """λ in (0, 1000], one or many."""
+    value = validation.floating("lam", lam)
+    validation.within("lam", value, 0.0, MAX_LAM, open_low=True)
+    return value
+
+
+def one_inverse_temperature(lam: Any) -> Float[Array, ""]:
+    """λ in (0, 1000], one."""
+    value = inverse_temperature(lam)
+    validation.shaped("lam", value, ())
+    return value
+
+
+def at_state(task: Any, x: Any, lam: Any) -> Float[Array, "*runs"]:
+    """λ for a task and a state: one, or one for each run."""
+    check_task(task)
+    if not isinstance(x, State):
+        raise ValueError(f"x must be a single_location.State, not {type(x).__name__}")
+    value = inverse_temperature(lam)
+    validation.shaped("lam", value, (), x.runs)
+    return value
+
+
+def on_manifold(kappa: Any, nu: Any, lam: Any) -> tuple[Array, Array, Array]:
+    """κ and ν in [−1, 1] and λ, broadcast to one shape."""
+    values = {"kappa": validation.floating("kappa", kappa), "nu": validation.floating("nu", nu)}
+    for name, value in values.items():
+        validation.within(name, value, -1.0, 1.0)
+    values["lam"] = inverse_temperature(lam)
+    shapes = {name: value.shape for name, value in values.items()}
+    try:
+        shape = np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        words = ", ".join(f"{name} {given}" for name, given in shapes.items())
+        raise ValueError(f"kappa, nu, lam must have one shape, not {words}") from None
+    kappa, nu, lam = (jnp.broadcast_to(value, shape) for value in values.values())
+    return kappa, nu, lam
