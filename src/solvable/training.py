@@ -17,6 +17,7 @@ from . import validation
 Progress = Callable[[int, int], None]
 
 _SEGMENT = 0.1  # seconds of work between two looks at the host
+_ROOM = 256  # log points of a segment: every segment copies its log once
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,8 @@ def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: 
         state, logs = carry
         since = jnp.maximum(step, points[jnp.maximum(k - 1, 0)])
         state = jax.lax.fori_loop(since, points[k], one, state)
-        seen = problem.observe(state[0])
-        return state, jax.tree.map(lambda log, x: log.at[k].set(x), logs, seen)
+        found = problem.observe(state[0])
+        return state, jax.tree.map(lambda log, x: log.at[k - seen[0]].set(x), logs, found)
 
     state, logs = jax.lax.fori_loop(seen[0], seen[1], interval, (state, logs))
     rest = jnp.maximum(step, points[seen[1] - 1])
@@ -238,11 +239,11 @@ def descend(
     state = (params, memory)
     count, step, end = len(points), int(points[0]), int(points[-1])
     now, until = problem.supply(step) if isinstance(problem, Supplied) else (problem, end)
-    # Room for the log made on the host: an operation on every shape would be compiled by itself.
-    logs = jax.tree.map(
-        lambda x: jnp.asarray(np.zeros((count, *x.shape), x.dtype)),
-        eqx.filter_eval_shape(now.observe, params),
-    )
+    # The log is kept on the host, and handed out a little at a time: an operation on its own shape
+    # would be compiled by itself, and a segment copies what it is given.
+    shapes = eqx.filter_eval_shape(now.observe, params)
+    logs = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), shapes)
+    page = jax.tree.map(lambda log: jnp.asarray(log[:_ROOM]), logs)
     places = jnp.asarray(points)
     pace = int(points[min(1, count - 1)]) - step
     logged, finished = 0, True
@@ -253,10 +254,15 @@ def descend(
                 now, until = problem.supply(step)
             upto = min(step + max(1, pace), until, end)
             reached = int(np.searchsorted(points, upto, side="right"))
+            if reached - logged > _ROOM:
+                reached = logged + _ROOM
+                upto = int(points[reached - 1])
             span = (np.asarray(step), np.asarray(upto), np.asarray([logged, reached]))
-            state, logs = jax.block_until_ready(
-                _segment((now, optimizer, places), state, logs, *map(jnp.asarray, span))
+            state, written = jax.block_until_ready(
+                _segment((now, optimizer, places), state, page, *map(jnp.asarray, span))
             )
+            for log, new in zip(jax.tree.leaves(logs), jax.tree.leaves(written), strict=True):
+                log[logged:reached] = np.asarray(new)[: reached - logged]
             logged = reached
             step = upto
             spent = clock.perf_counter() - began
@@ -271,8 +277,8 @@ def descend(
         done = int(np.searchsorted(points, step, side="left"))  # points before this step
         seen = _observe(now, state)
         points = np.append(points[:done], step)
-        logs = jax.tree.map(lambda log, x: jnp.append(log[:done], x[None], axis=0), logs, seen)
-    observed = jax.tree.map(lambda x: jnp.asarray(np.moveaxis(np.asarray(x), 0, -1)), logs)
+        logs = jax.tree.map(lambda log, x: np.append(log[:done], x[None], axis=0), logs, seen)
+    observed = jax.tree.map(lambda log: jnp.asarray(np.moveaxis(log, 0, -1)), logs)
     return History(points, observed, state, finished)
 
 
@@ -291,6 +297,25 @@ def joined(earlier: R, later: R) -> R:
             for name in logged
         },
     )
+
+
+def _refuse_other(problem: Any, state: Any, resume: Any, steps: int) -> None:
+    """Raise unless `resume` is a run of this problem that has steps left to do."""
+    if not isinstance(resume, Run):
+        raise ValueError(f"resume must be a run, not {type(resume).__name__}")
+    done = int(resume.step[-1])
+    if steps < done:
+        raise ValueError(f"steps must be at least {done}, those done already, not {steps}")
+    shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(s)] for s in (state, resume.state)]
+    alike = jax.tree.structure(state) == jax.tree.structure(resume.state)
+    if alike and shapes[0] == shapes[1]:
+        now = problem.supply(done)[0] if isinstance(problem, Supplied) else problem
+        loss = np.ravel(_observe(now, resume.state)["loss"])
+        alike = np.allclose(loss, np.ravel(resume.loss[..., -1]), rtol=1e-6, equal_nan=True)
+    else:
+        alike = False
+    if not alike:
+        raise ValueError("resume must be a run of the same problem: model, data, seeds and tests")
 
 
 def follow(
@@ -327,6 +352,7 @@ def follow(
         transformation, memory, pace = choose_optimizer(params, lr, optimizer)
     points = log_steps(steps, log_every)
     if resume is not None:
+        _refuse_other(problem, (params, memory), resume, steps)
         params, memory = resume.state
         points = np.append(resume.step[-1], points[points > resume.step[-1]])
     history = descend(
@@ -334,7 +360,12 @@ def follow(
     )
     run = label(history, pace)
     if resume is not None:
-        run = joined(resume, run)
+        if not np.allclose(run.time[..., 0], resume.time[..., -1], rtol=1e-9):
+            raise ValueError("resume must be a run at the same lr, in the same units")
+        try:
+            run = joined(resume, run)
+        except ValueError:
+            raise ValueError("resume must be a run with the same tests") from None
     if not history.finished:
         raise Interrupted(run)
     return run

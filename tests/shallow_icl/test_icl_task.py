@@ -22,7 +22,7 @@ TASK = icl.Task(dim=4, context=31)
     ],
 )
 def test_spectra(spectrum, values):
-    task = icl.Task(4, 31, spectrum, exponent=2.0)
+    task = icl.Task(4, 31, spectrum, exponent=2.0 if spectrum == "power" else None)
     np.testing.assert_allclose(task.eigenvalues, values, rtol=1e-14)
     np.testing.assert_allclose(task.covariance, np.diag(values), rtol=1e-14)
 
@@ -179,6 +179,7 @@ def test_a_bad_task_is_refused_by_the_name_of_its_field(field):
     [
         ({"spectrum": [0.1, 0.2, 0.3, 0.4]}, "spectrum must not increase"),
         ({"spectrum": [1.0, math.nan, 1.0, 1.0]}, "spectrum must lie in"),
+        ({"exponent": 2.0}, "exponent is for the spectrum 'power'"),
         ({"labels": "noise"}, "in_context must be 0"),
         ({"outputs": 2, "in_context": 0.5}, "in_context must be 1"),
         ({"context": math.inf, "lengths": "varied"}, "context must be finite"),

@@ -27,7 +27,7 @@ class Task(eqx.Module):
             the limit of long contexts (theory and population only).
         spectrum: the eigenvalues of Λ: "linear", ∝ D … 1 with trace 1; "white", Λ = I/D; "power",
             ∝ d^-exponent with trace 1; or an array (dim,) that does not increase, as it is.
-        exponent: of the power law.
+        exponent: of the power law; 1 unless given.
         basis: the eigenvectors of Λ: "identity", "random", or an orthogonal matrix with the
             eigenvectors in its columns.
         basis_seed: of a random basis.
@@ -72,7 +72,7 @@ class Task(eqx.Module):
         context,
         spectrum="linear",
         *,
-        exponent=1.0,
+        exponent=None,
         basis="identity",
         basis_seed=0,
         noise=0.0,
@@ -128,6 +128,8 @@ class Task(eqx.Module):
         said |= {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
         if self.lengths == "varied":
             said["normalise"] = self.normalise
+        if self.task_covariance is not None:
+            said["task_covariance"] = self.task_covariance
         if not (validation.is_concrete(self.noise) and self.noise == 0.0):
             said["noise"] = self.noise
         return f"Task({validation.brief(**said)})"
@@ -157,7 +159,9 @@ class Task(eqx.Module):
 
 
 def _eigenvalues(spectrum: Any, dim: int, exponent: Any) -> Float[Array, " dim"]:
-    power = validation.floating("exponent", exponent)
+    if exponent is not None and not (isinstance(spectrum, str) and spectrum == "power"):
+        raise ValueError("exponent is for the spectrum 'power' only")
+    power = validation.floating("exponent", 1.0 if exponent is None else exponent)
     validation.shaped("exponent", power, ())
     validation.within("exponent", power, 0.0, MAX_EXPONENT)
     if isinstance(spectrum, str):

@@ -70,7 +70,7 @@ class TaskOptions:
         return shallow_icl.Task(
             dim=dim,
             spectrum=spectrum,
-            exponent=1.0 if self.exponent is None else self.exponent,
+            exponent=self.exponent,
             **{name: getattr(self, name) for name in rest},
         )
 
@@ -110,7 +110,11 @@ class Preset:
 # sum over the tokens, takes a larger rate.
 SEPARATE = Preset(heads=5, scale=1e-2, lr=0.02, steps=10_000)
 MERGED = Preset(heads=8, scale=1e-6, lr=1e-3, steps=6_000)
-SOFTMAX = {"separate": {"lr": 0.3, "steps": 2_000}, "merged": {"lr": 0.1, "steps": 2_000}}
+# From a smaller scale the sample's own mean drives it first, and there are two drops.
+SOFTMAX = {
+    "separate": {"lr": 0.3, "steps": 2_000},
+    "merged": {"lr": 0.1, "steps": 2_000, "scale": 0.03},
+}
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,8 @@ class ModelOptions:
     rank: Maybe[int] = None
     """rank R of key and query, at least 1, for separate only (default: 1)"""
     scale: Maybe[float] = None
-    """size of the first weights, in (0, 1000] (default: 0.01 for separate, else 1e-6)"""
+    """size of the first weights, in (0, 1000] (default: 0.01 for separate, else 1e-6;
+    0.03 for merged softmax)"""
     init: Literal["A", "B", "C", "D"] = "A"
     """how the published code scaled them, in four versions, for separate only"""
     attention: Literal["linear", "softmax"] = "linear"

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 CLEAR = 1.3
+SMALL = 0.01  # of a scale in the paper's units, up to which heads leave one by one
 _CAVEAT = f"margin below {CLEAR}: two heads grow nearly together, and what follows may be off"
+_LARGE = "times are good for smaller scales: at this one heads may leave as mixtures, some far off"
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,13 @@ def _staircase(
     headings = ("learned", "loss", "eigenvalue", "drop at t/τ", "step", "margin")
     names = ("learned", "loss", "eigenvalue", "time", "step", "margin")
     rows = [tuple(_word(plateau.get(name)) for name in names) for plateau in plateaus]
+    caveats = [_CAVEAT] if drops.margin.min() < CLEAR else []
+    if drops.factor * start.scale > SMALL:
+        caveats.append(_LARGE)
     return Theory(
         loss=shallow_icl.staircase_loss(task, drops.time, time).tolist(),
         facts={"plateaus": plateaus},
-        rows=Rows(headings, rows, _CAVEAT if drops.margin.min() < CLEAR else ""),
+        rows=Rows(headings, rows, "\n".join(caveats)),
     )
 
 
@@ -171,6 +176,6 @@ def _white(
     )
 
 
-def _word(value: float | None) -> str:
+def _word(value: int | float | None) -> str:
     """A number to read; nothing where there is none, or none that is finite."""
     return "" if value is None or value == math.inf else f"{value:.6g}"

@@ -126,8 +126,14 @@ class TrainShallowIcl:
         self, run: "shallow_icl.Run", data: DataOptions, options: dict[str, Any], finished: bool
     ) -> Curve:
         task, start = self.task.build(), self.model.build()
-        kind = "aligned" if self.blocks == "aligned" else "exact"
-        space = "brute force" if self.brute else f"{kind} reduction"
+        if self.brute:
+            space = "brute force"
+        elif start.attention == "softmax":
+            space = "the query's row"
+        elif self.blocks is not None and self.blocks != "all":
+            space = f"{self.blocks} blocks" if self.blocks == "zero" else "aligned reduction"
+        else:
+            space = "exact reduction"
         how = f"shallow_icl, {model_name(start)} on {data.words()} ({space})"
         return Curve(
             facts={

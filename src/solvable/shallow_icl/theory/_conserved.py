@@ -31,7 +31,7 @@ def conserved_merged(value: Any, key_query: Any) -> Float[Array, "*batch heads h
         value: (…, heads, outputs, features), as in a `Run`.
         key_query: (…, heads, features, dim).
 
-    Reference: App. on conservation; spec F14.
+    Reference: App. on conservation.
 
     >>> conserved_merged(np.ones((2, 1, 3)), np.ones((2, 3, 2))).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
@@ -65,7 +65,7 @@ def conserved_separate(value: Any, key: Any, query: Any) -> Conserved:
         key: (…, heads, rank, features).
         query: (…, heads, rank, dim).
 
-    Reference: App. on conservation; spec F24.
+    Reference: App. on conservation.
 
     >>> conserved_separate(np.ones((2, 1, 3)), np.ones((2, 1, 3)), np.ones((2, 1, 2))).key_query
     Array([[[1.]],
@@ -96,7 +96,7 @@ def fewer_heads(value: Any, key_query: Any) -> tuple[np.ndarray, np.ndarray]:
         `value` and `key_query` with ``min(heads, columns)`` heads; as they were given where that is
         no fewer.
 
-    Reference: spec F15.
+    Reference: derived for this package.
 
     >>> value, key_query = fewer_heads(np.ones((9, 1, 3)), np.ones((9, 3, 2)))
     >>> value.shape, abs(value[0, 0]).round(12).tolist()

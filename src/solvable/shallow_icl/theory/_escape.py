@@ -81,7 +81,7 @@ def escape_rate(task: Task, part: Part = "all") -> Float[Array, ""]:
     Returns:
         The rate per t/τ.
 
-    Reference: App. on in-context and in-weight learning; spec F31.
+    Reference: App. on in-context and in-weight learning.
 
     >>> escape_rate(Task(dim=4, context=31, spectrum="white")).item()
     0.125
@@ -112,7 +112,7 @@ def escape_time(task: Task, scale: Any) -> Float[Array, "..."]:
     Returns:
         t/τ, of the shape of scale.
 
-    Reference: eq. (7); spec F11.
+    Reference: eq. (7).
 
     >>> escape_time(Task(dim=4, context=31), 0.1).round(2).item()
     12.24
@@ -135,7 +135,7 @@ def softmax_rate(task: Task) -> Float[Array, ""]:
     Returns:
         The rate per t/τ; a step of gradient descent is 2η.
 
-    Reference: spec F33.
+    Reference: derived for this package.
 
     >>> softmax_rate(Task(dim=4, context=31, spectrum="white")).round(6).item()
     0.11731

@@ -40,7 +40,7 @@ def half_drop_lead() -> float:
     ``−F(x) = 1.2534…`` at ``x = (1 − √½)^{1/3}``, in units of ``τ/(λ² v*)``: from a small v₀ the
     drop is half over at ``t = 1/(λ² v₀) − 1.2534/(λ² v*)``.
 
-    Reference: spec F22.
+    Reference: derived for this package.
 
     >>> round(half_drop_lead(), 6)
     1.253391
@@ -56,7 +56,7 @@ def drop_fraction(fraction: Any) -> Values:
     Args:
         fraction: x = v/v*, how large the head is of what it will be.
 
-    Reference: spec F22.
+    Reference: derived for this package.
 
     >>> drop_fraction([0.0, HALF_DROP, 1.0]).round(12).tolist()
     [0.0, 0.5, 1.0]
@@ -103,7 +103,7 @@ def growth_time(task: Task, direction: int, fraction: Any, start: Any) -> Float[
         t/τ, of the shape of start followed by that of fraction; infinite at x = 1, negative where
         x < x₀.
 
-    Reference: eq. (18) is the differential equation; spec F22.
+    Reference: eq. (18) is the differential equation.
 
     >>> task = Task(dim=4, context=31)
     >>> growth_time(task, 0, HALF_DROP, 0.01).round(3).item()
@@ -152,7 +152,7 @@ def growth(task: Task, direction: int, t: Any, start: Any) -> Float[Array, "..."
     Returns:
         v, of the shape of start followed by that of t.
 
-    Reference: eq. (18); spec F21, F22.
+    Reference: eq. (18).
 
     >>> growth(Task(dim=4, context=31), 0, [0.0, 619.018, 1e9], 0.01).round(4).tolist()
     [0.01, 0.8697, 1.3097]

@@ -25,7 +25,7 @@ def fixed_point(task: Task, subset: Any) -> Float[Array, "dim dim"]:
     Returns:
         M in the tokens' coordinates.
 
-    Reference: eq. (12); spec F18, F26.
+    Reference: eq. (12).
 
     >>> fixed_point(Task(dim=2, context=10, spectrum="white"), [1]).round(6).tolist()
     [[0.0, 0.0], [0.0, 1.538462]]
@@ -46,7 +46,7 @@ def plateau_loss(task: Task, subset: Any) -> Float[Array, ""]:
         task: the data law; its task covariance must be the identity.
         subset: S, places of eigenvectors, 0 for the largest eigenvalue.
 
-    Reference: eq. (15); spec F19, F25.
+    Reference: eq. (15).
 
     >>> plateau_loss(Task(dim=4, context=31), [0, 1]).round(8).item()
     0.37737216
@@ -72,7 +72,7 @@ def aligned_weights(
         "value" (heads, 1, features), "key" (heads, 1, features) and "query" (heads, 1, dim): the
         entries that reach the prediction, in the paper's units and the tokens' coordinates.
 
-    Reference: eqs. (16)–(17); spec F21.
+    Reference: eqs. (16)–(17).
 
     >>> aligned_weights(Task(dim=2, context=10, spectrum="white"), [0])["value"].shape
     (1, 1, 3)
@@ -97,7 +97,7 @@ def stability(task: Task, subset: Any) -> Float[Array, ""]:
         task: the data law, with one output; its task covariance must be the identity.
         subset: S, places of eigenvectors, 0 for the largest eigenvalue.
 
-    Reference: spec F20.
+    Reference: derived for this package.
 
     >>> task = Task(dim=4, context=31)
     >>> [stability(task, s).round(4).item() for s in ([0, 1], [1], [0, 2])]
@@ -126,7 +126,7 @@ def mid_levels(task: Task) -> Float[Array, " dim"]:
     Args:
         task: the data law; its task covariance must be the identity.
 
-    Reference: spec delicate point 7.
+    Reference: derived for this package.
 
     >>> mid_levels(Task(dim=4, context=31)).round(4).tolist()
     [0.8203, 0.509, 0.2936, 0.1729]

@@ -80,7 +80,7 @@ def population(task: Task, *, context: Any = None) -> Population:
         task: the data law, every sequence with a fresh task vector.
         context: N, where it is not the task's own: the moments of a test at another length.
 
-    Reference: eq. (5); App. on moments; spec F1–F3, F30.
+    Reference: eq. (5); App. on moments.
 
     >>> population(Task(dim=2, context=10, spectrum="white")).gram.round(6).tolist()
     [0.325, 0.325]
@@ -124,7 +124,7 @@ def population(task: Task, *, context: Any = None) -> Population:
 def converged_map(task: Task) -> Float[Array, "dim dim"]:
     """What training converges to: ``M* = (Λ + (Λ + tr Λ I)/N)⁻¹``, in the tokens' coordinates.
 
-    Reference: eq. (9); spec F8.
+    Reference: eq. (9).
 
     >>> converged_map(Task(dim=2, context=10, spectrum="white")).round(6).tolist()
     [[1.538462, 0.0], [0.0, 1.538462]]
@@ -143,7 +143,7 @@ def loss(task: Task, maps: Any, *, context: Any = None) -> Float[Array, "*batch"
         maps: M, (…, dim, dim), in the coordinates of the tokens.
         context: N of the test, where it is not the task's own.
 
-    Reference: eq. (5); spec F4.
+    Reference: eq. (5).
 
     >>> task = Task(dim=4, context=31)
     >>> loss(task, converged_map(task)).round(8).item()
@@ -168,7 +168,7 @@ def plateau_losses(task: Task) -> Float[Array, " plateaus"]:
     Args:
         task: the data law; its task covariance must be the identity.
 
-    Reference: eq. (15); spec F19.
+    Reference: eq. (15).
 
     >>> plateau_losses(Task(dim=4, context=31)).round(8).tolist()
     [1.0, 0.64057971, 0.37737216, 0.2098046, 0.13599507]

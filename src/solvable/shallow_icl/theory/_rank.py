@@ -40,7 +40,7 @@ def final_weights(
         "value" (heads, 1, features), "key" (heads, rank, features) and "query" (heads, rank, dim):
         the entries that reach the prediction, in the paper's units and the tokens' coordinates.
 
-    Reference: spec F28.
+    Reference: derived for this package.
 
     >>> task = Task(dim=8, context=31)
     >>> final_weights(task, [(4, 5), (6, 7)])["value"][:, 0, -1].round(3).tolist()
@@ -80,7 +80,7 @@ def rank_escape_rate(task: Task, group: Any, direction: int) -> Float[Array, ""]
         group: S, what the head holds, places of eigenvectors, 0 for the largest eigenvalue.
         direction: d, not yet learned.
 
-    Reference: Sec. 5; spec F27.
+    Reference: Sec. 5.
 
     >>> rank_escape_rate(Task(dim=4, context=31), (0,), 1).round(4).item()
     0.1179

@@ -76,7 +76,7 @@ def largest_rate(task: Task, start: Start, units: str = "paper") -> Float[Array,
         start: the model; its scale does not matter.
         units: of the rate: "paper", with 1/N in the attention, or "code", without.
 
-    Reference: spec delicate point 5.
+    Reference: derived for this package.
 
     >>> from ..start import merged, separate
     >>> task = Task(dim=4, context=31)

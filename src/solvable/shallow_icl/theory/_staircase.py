@@ -29,7 +29,7 @@ def staircase_loss(task: Task, times: Any, t: Any) -> Float[Array, "..."]:
     Returns:
         L, of the shape of times without its last axis followed by that of t.
 
-    Reference: eqs. (15), (18); spec F19, F22.
+    Reference: eqs. (15), (18).
 
     >>> task = Task(dim=4, context=31)
     >>> staircase_loss(task, [100.0, 300.0, 2000.0], [0.0, 200.0, 300.0, 1e9]).round(3).tolist()

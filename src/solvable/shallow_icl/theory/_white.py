@@ -47,7 +47,7 @@ def white_map(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
     Returns:
         σ, of the shape of u0 followed by that of t.
 
-    Reference: eq. (8); spec F9.
+    Reference: eq. (8).
 
     >>> task = Task(dim=2, context=10, spectrum="white")
     >>> white_map(task, 1e-6, [0.0, 20.6374, 1e9]).round(4).tolist()
@@ -73,7 +73,7 @@ def white_loss(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
     Returns:
         L, of the shape of u0 followed by that of t.
 
-    Reference: eq. (8); spec F9.
+    Reference: eq. (8).
 
     >>> task = Task(dim=2, context=10, spectrum="white")
     >>> white_loss(task, 1e-6, [0.0, 1e9]).round(6).tolist()
@@ -94,7 +94,7 @@ def half_rise_time(task: Task, u0: Any) -> Float[Array, "..."]:
     Returns:
         t½/τ; 0 where σ starts higher, infinity where u₀ = 0.
 
-    Reference: spec F11.
+    Reference: derived for this package.
 
     >>> task = Task(dim=2, context=10, spectrum="white")
     >>> half_rise_time(task, 1e-6).round(4).item()
@@ -122,7 +122,7 @@ def growing_mode(task: Task, value: Any, key_query: Any) -> Float[Array, "*batch
     Returns:
         u₀ (…).
 
-    Reference: spec F10.
+    Reference: derived for this package.
 
     >>> task = Task(dim=2, context=10, spectrum="white")
     >>> value, key_query = np.zeros((1, 1, 3)), np.zeros((1, 3, 2))
