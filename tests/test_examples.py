@@ -39,10 +39,10 @@ def blocks(file):
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
-@pytest.mark.parametrize("place", range(2), ids=["msfr", "shallow_icl"])
+@pytest.mark.parametrize("place", range(3), ids=["msfr", "shallow_icl", "single_location"])
 def test_the_python_of_the_readme_runs(place):
     code = blocks("README.md")
-    assert len(code) == 2
+    assert len(code) == 3
     exec(compile(code[place], "README.md", "exec"), {})
 
 

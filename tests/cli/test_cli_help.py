@@ -14,6 +14,7 @@ HEAVY = (
     "matplotlib",
     "solvable.msfr",
     "solvable.shallow_icl",
+    "solvable.single_location",
 )
 COMMANDS = (
     [],
@@ -21,9 +22,11 @@ COMMANDS = (
     ["solve"],
     ["solve", "msfr"],
     ["solve", "shallow_icl"],
+    ["solve", "single_location"],
     ["train"],
     ["train", "msfr"],
     ["train", "shallow_icl"],
+    ["train", "single_location"],
     ["cite"],
     ["completion"],
 )
@@ -51,7 +54,10 @@ def test_every_command_has_help_on_standard_output(solvable, words):
 
 
 @pytest.mark.parametrize("command", ["solve", "train"])
-@pytest.mark.parametrize(("lab", "option"), [("msfr", "--num-tasks"), ("shallow_icl", "--dim")])
+@pytest.mark.parametrize(
+    ("lab", "option"),
+    [("msfr", "--num-tasks"), ("shallow_icl", "--dim"), ("single_location", "--dim")],
+)
 def test_options_are_spelled_without_the_name_of_their_group(solvable, command, lab, option):
     out = solvable(command, lab, "--help").out
     assert option in out
@@ -65,7 +71,7 @@ def test_help_names_the_symbol_of_the_paper(solvable):
     assert "--alpha FLOAT exponent α of the task law p_s ∝ s^-α, in (1, 10] (default: 1.8)" in out
 
 
-@pytest.mark.parametrize("lab", ["msfr", "shallow_icl"])
+@pytest.mark.parametrize("lab", ["msfr", "shallow_icl", "single_location"])
 def test_help_tells_no_default_where_there_is_none(solvable, lab):
     for command in ("solve", "train"):
         out = solvable(command, lab, "--help").out

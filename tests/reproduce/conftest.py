@@ -38,7 +38,7 @@ def draw(data):
     return figure
 
 
-def make(name, expected=1.0, compute=None):
+def make(name, expected=1.0, compute=None, missing=lambda: ""):
     said = Statement(f"toy/{name}/value", "The first value is 1 & <2>.", "Sec. 1")
 
     def usual(size):
@@ -53,6 +53,7 @@ def make(name, expected=1.0, compute=None):
         id=f"toy/{name}", title=f"A toy, {name}",
         settings={size: {"parts": k} for k, size in enumerate(("quick", "default", "full"))},
         statements=(said,), compute=compute or usual, draw=draw, claims=claims, seed=7,
+        missing=missing,
     )
 
 
@@ -67,7 +68,9 @@ def dies(size):
 PAPER = Paper("toy", "toy2026", "Toys", ("A. Toymaker",), "Toy Conference", 2026)
 GOOD = (make("one"), make("two"), make("three"))
 BAD = (make("false", expected=2.0), make("broken", compute=breaks), make("dead", compute=dies))
+EXTRA = (make("extra", missing=lambda: os.environ.get("TOY_MISSING", "")),)
 LAB = Lab(PAPER, GOOD + BAD)
+TIDY = Lab(PAPER, GOOD[:1] + EXTRA)
 """
 
 

@@ -96,6 +96,49 @@ def test_figures_that_fail_do_not_stop_the_others(toy, tmp_path, capfd):
     assert "nothing adds up" in capfd.readouterr().err
 
 
+@pytest.fixture
+def extra(toy):
+    """The toy lab with a good figure, and one that needs what `$TOY_MISSING` says."""
+    (toy / "toy_lab-1.0.dist-info" / "entry_points.txt").write_text(
+        "[solvable.labs]\ntoy = toy_lab:TIDY\n"
+    )
+    return "toy needs bricks: pip install 'toy[bricks]'"
+
+
+def test_a_figure_that_needs_what_is_not_installed_is_skipped(extra, diary, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+
+    def state(**how):
+        (outcome,) = run(["toy/extra"], out=out, size="quick", **how)
+        return outcome.state, outcome.error, outcome.good
+
+    monkeypatch.setenv("TOY_MISSING", extra)
+    assert state() == ("skipped", extra, True)
+    assert diary() == []
+    assert not (out / "toy").exists()
+    monkeypatch.delenv("TOY_MISSING")
+    assert state() == ("done", "", True)
+    monkeypatch.setenv("TOY_MISSING", extra)
+    assert state() == ("kept", "", True)  # what was computed before needs nothing
+    assert state(fresh=True) == ("skipped", extra, True)
+    assert read_result(out / "toy" / "extra") is not None  # and is not lost by asking again
+
+
+def test_only_who_asks_for_a_skipped_figure_by_name_is_told_of_a_failure(extra, solvable, tmp_path):
+    out = tmp_path / "out"
+    told = {}
+    for words, status in ((("toy", "--json"), 0), (("toy/extra",), 1)):
+        process = solvable("reproduce", *words, "--quick", "--out", out, TOY_MISSING=extra)
+        told[status], stderr = process.communicate()
+        assert process.returncode == status
+        assert f"toy/extra  skipped: {extra}" in stderr
+        assert [path.name for path in (out / "toy").iterdir()] == ["one"]
+    one, other = json.loads(told[0])["figures"]
+    assert (one["figure"], one["state"]) == ("toy/one", "done")
+    assert (other["figure"], other["state"], other["error"]) == ("toy/extra", "skipped", extra)
+    assert "1 figure, 1 of them skipped" in told[1]
+
+
 def test_the_same_numbers_with_any_number_of_workers(toy, tmp_path):
     for jobs in (1, 3):
         run(["toy/one", "toy/two", "toy/three"], out=tmp_path / str(jobs), jobs=jobs)

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from .arguments import Command, choice
 from .msfr.solve import SolveMsfr
 from .shallow_icl.solve import SolveShallowIcl
+from .single_location.solve import SolveSingleLocation
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Solve:
     labs: ClassVar[dict[str, type[Command]]] = {
         "msfr": SolveMsfr,
         "shallow_icl": SolveShallowIcl,
+        "single_location": SolveSingleLocation,
     }
 
     lab: Annotated[Command, choice(labs)]

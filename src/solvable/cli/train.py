@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from .arguments import Command, choice
 from .msfr.train import TrainMsfr
 from .shallow_icl.train import TrainShallowIcl
+from .single_location.train import TrainSingleLocation
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Train:
     labs: ClassVar[dict[str, type[Command]]] = {
         "msfr": TrainMsfr,
         "shallow_icl": TrainShallowIcl,
+        "single_location": TrainSingleLocation,
     }
 
     lab: Annotated[Command, choice(labs)]

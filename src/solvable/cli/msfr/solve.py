@@ -7,31 +7,10 @@ from ..compute import ComputeOptions
 from ..output import Curve, OutputOptions
 from ..progress import Waiting
 from ..screen import symbols
+from ..times import TimeOptions
 from .options import LinearStart, ResourceOptions, TaskOptions
 
 MAX_TIME = 1e300
-
-
-@dataclass(frozen=True)
-class TimeOptions:
-    """When the loss is looked at: times evenly spaced in log t."""
-
-    t_min: float = 1e-3
-    """first time t, above 0"""
-    t_max: float = 1e2
-    """last time t, above the first"""
-    points: int = 50
-    """number of times, at least 2"""
-
-    def build(self) -> list[float]:
-        """The times; the first and the last are exactly those asked for."""
-        import numpy as np
-
-        from solvable.validation import floating, whole, within
-
-        within("t_min", floating("t_min", self.t_min), 0.0, MAX_TIME, open_low=True)
-        within("t_max", floating("t_max", self.t_max), self.t_min, MAX_TIME, open_low=True)
-        return np.geomspace(self.t_min, self.t_max, whole("points", self.points, 2)).tolist()
 
 
 @dataclass(frozen=True)
@@ -54,7 +33,7 @@ class SolveMsfr:
             self.compute.prepare()
             from solvable import msfr
 
-            time, task, init = self.time.build(), self.task.build(), self.init.build()
+            time, task, init = self.time.build(MAX_TIME), self.task.build(), self.init.build()
             limits = asdict(self.resource)
             loss = msfr.loss(task, init, time, order=self.order, **limits).tolist()
         self.output.write(

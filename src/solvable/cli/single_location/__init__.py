@@ -1,0 +1,1 @@
+"""What the commands offer for the single_location lab."""

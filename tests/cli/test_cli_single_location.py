@@ -1,0 +1,258 @@
+"""``solvable solve single_location`` and ``solvable train single_location``."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from solvable import single_location as sl
+from solvable.cli.progress import Waiting
+
+SMALL = ("--dim", 20, "--length", 4)
+TASK = sl.Task(dim=20, length=4)
+SCALARS = ("kappa", "nu", "theta", "eta", "rho")
+
+
+def document(done):
+    """The JSON document of a command that did well."""
+    assert (done.status, done.err) == (0, "")
+    return json.loads(done.out, parse_constant=pytest.fail)
+
+
+# What is said on the command line, and the same from Python.
+CASES = {
+    "the manifold": (
+        "--steps 30",
+        lambda: sl.train(TASK, sl.manifold(TASK, 5), lam=0.1, lr=4e-3, steps=30),
+    ),
+    "a schedule": (
+        "--start sphere --runs 3 --seed 2 --lam 1 --lam-decay 0.5 --lr 0.01 --steps 30 "
+        "--log-every 7",
+        lambda: sl.train(
+            TASK,
+            sl.sphere(TASK, 3, seed=2),
+            lam=sl.decay(1.0, 0.5),
+            lr=0.01,
+            steps=30,
+            log_every=7,
+            seed=2,
+        ),
+    ),
+    "SGD": (
+        "--batch 2 --runs 2 --kappa 0.3 --theta -0.1 --seed 3 --steps 30",
+        lambda: sl.train(
+            TASK,
+            sl.State([0.3] * 2, [0.0] * 2, theta=[-0.1] * 2),
+            lam=0.1,
+            lr=4e-3,
+            batch=2,
+            steps=30,
+            seed=3,
+        ),
+    ),
+    "brute force": (
+        "--brute --kappa 0.3 --nu 0.5 --theta -0.1 --eta 0.2 --rho 0.15 --steps 30",
+        lambda: sl.train_brute(
+            TASK, sl.State([0.3], [0.5], [-0.1], [0.2], [0.15]), lam=0.1, lr=4e-3, steps=30
+        ),
+    ),
+    "brute force on tokens": (
+        "--brute --batch 2 --runs 2 --start sphere --steps 20",
+        lambda: sl.train_brute(TASK, sl.sphere(TASK, 2), lam=0.1, lr=4e-3, steps=20, batch=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_that_of_the_python_api(solvable, case):
+    words, train = CASES[case]
+    told = document(solvable("train", "single_location", *SMALL, *words.split(), "--json"))
+    run = train()
+    for name in ("step", "time", "lam"):
+        assert told[name] == np.asarray(getattr(run, name)).tolist()
+    for name in (*SCALARS, "loss", "distance"):
+        assert told["per_run"][name] == getattr(run, name).tolist()
+    means = {"loss": run.loss, "distance": run.distance}
+    means |= {"abs_kappa": abs(run.kappa), "abs_nu": abs(run.nu)}
+    if run.test_loss is not None:
+        means["test_loss"] = run.test_loss
+    assert ("test_loss" in told) == ("tokens" in case)
+    for name, runs in means.items():
+        np.testing.assert_allclose(told[name], np.mean(runs, axis=0), rtol=1e-14)
+    assert told["runs"] == len(run.loss)
+    assert told["interrupted"] is False
+
+
+def test_gamma_and_noise_reach_the_task(solvable):
+    words = "--gamma 1.2 --noise 0.3 --batch 2 --steps 5 --json"
+    told = document(solvable("train", "single_location", *SMALL, *words.split()))
+    task = sl.Task(dim=20, length=4, gamma=1.2, noise=0.3)
+    run = sl.train(task, sl.manifold(task, 5), lam=0.1, lr=4e-3, steps=5, batch=2)
+    assert told["per_run"]["loss"] == run.loss.tolist()
+    assert told["task"] == {"dim": 20, "length": 4, "gamma": 1.2, "noise": 0.3}
+
+
+def test_the_default_is_figure_4b_and_reaches_the_oracle(solvable):
+    told = document(solvable("train", "single_location", "--json"))
+    assert (told["start"], told["runs"], told["step"][-1]) == ("manifold", 5, 20_000)
+    assert told["descent"]["lam"] == 0.1
+    oracle = sl.oracle_excess(sl.Task(dim=400, length=10), 0.1).item()
+    assert told["loss"][-1] == pytest.approx(oracle, rel=5e-3)  # 1 − κ is 0.017 there
+    assert told["abs_kappa"][-1] == pytest.approx(0.983, abs=2e-3)
+    assert max(told["distance"]) == 0.0
+
+
+def test_the_flow_is_what_training_gives_up_to_its_step_size(solvable):
+    """The error of gradient descent falls like its step size: a quarter for a quarter."""
+    state = ("--kappa", 0.2, "--nu", 0.1)
+    curve = document(
+        solvable(
+            "solve",
+            "single_location",
+            *state,
+            "--t-min",
+            0.8,
+            "--t-max",
+            8,
+            "--points",
+            2,
+            "--json",
+        )
+    )
+    gaps = []
+    for lr, steps in ((8e-3, 1000), (2e-3, 4000)):
+        words = (*state, "--lr", lr, "--steps", steps, "--log-every", steps // 10, "--json")
+        run = document(solvable("train", "single_location", *words))
+        assert run["time"][1::9] == pytest.approx(curve["time"])
+        assert run["abs_kappa"][1::9] == pytest.approx(curve["kappa"], abs=5e-3)
+        gaps.append(abs(run["loss"][1] - curve["loss"][0]))
+    assert gaps[0] / gaps[1] == pytest.approx(4.0, rel=0.1)
+
+
+def test_solve_tells_the_facts_of_the_python_api(solvable):
+    words = ("--lam", 0.3, "--kappa", -0.2, "--nu", 0.4, "--t-max", 5, "--points", 4, "--json")
+    told = document(solvable("solve", "single_location", *SMALL, *words))
+    x = sl.manifold_flow(TASK, sl.State(-0.2, 0.4), told["time"], lam=0.3)
+    assert (told["kappa"], told["nu"]) == (x.kappa.tolist(), x.nu.tolist())
+    assert told["loss"] == sl.excess_risk(TASK, x, 0.3).tolist()
+    assert told["start"] == {"kappa": -0.2, "nu": 0.4}
+    bayes, best, rates = sl.bayes_risk(TASK), sl.best_lam(TASK), sl.oracle_rates(TASK, 0.3)
+    assert told["theory"] == {
+        "oracle_excess": sl.oracle_excess(TASK, 0.3).item(),
+        "swapped_excess": sl.swapped(TASK, 0.3).excess.item(),
+        "best_excess": best.excess,
+        "linear_excess": sl.linear_excess(TASK).item(),
+        "bayes_excess": bayes.excess,
+        "bayes_error": bayes.error,
+        "best_lam": best.lam,
+        "crossover_lam": sl.crossover_lam(TASK),
+        "critical_lam": sl.critical_lam(TASK),
+        "kappa_rate": rates.kappa.item(),
+        "nu_rate": rates.nu.item(),
+        "saddle_rate": sl.saddle(TASK, 0.3).growth.item(),
+        "origin_rate": sl.origin_growth(TASK, 0.3).item(),
+    }
+
+
+def test_what_there_is_not_is_null_in_json_and_a_word_in_the_table(solvable, monkeypatch):
+    monkeypatch.setattr("solvable.cli.single_location.solve.MAX_BAYES", 0)
+    words = ("--dim", 4, "--length", 10, "--points", 2)
+    theory = document(solvable("solve", "single_location", *words, "--json"))["theory"]
+    assert theory["critical_lam"] is theory["bayes_excess"] is None
+    out = " ".join(solvable("solve", "single_location", *words).out.split())
+    assert "λ_c above which the manifold repels at the oracle none" in out
+    assert "… of the Bayes predictor not estimated" in out
+
+
+def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "run.csv"
+    words = (*SMALL, "--start", "sphere", "--runs", 9, "--steps", 20)
+    done = solvable("train", "single_location", *words, "--csv", path)
+    assert (done.status, done.err) == (0, f"solvable: wrote {path}\n")
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[:2] == [
+        "single_location, projected gradient descent (exact reduction)",
+        "9 runs from the sphere",
+    ]
+    assert lines[4].split() == ["run", "last", "L", "κ", "ν", "θ", "η", "ρ", "distance"]
+    assert "8 of 9 runs; --json tells them all" in lines
+    assert ["step", "t", "L(t)", "|κ|", "|ν|", "distance"] in [line.split() for line in lines]
+    run = sl.train(TASK, sl.sphere(TASK, 9), lam=0.1, lr=4e-3, steps=20)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["step", "time", "loss", "abs_kappa", "abs_nu", "distance", "lam"]
+    assert [float(row["loss"]) for row in rows] == run.loss.mean(0).tolist()
+    out = solvable("solve", "single_location", *SMALL, "--points", 3).out
+    assert max(map(len, out.splitlines())) <= 80
+    out = solvable("train", "single_location", *words, "--lam-decay", 1e-4).out
+    assert max(map(len, out.splitlines())) <= 80
+    assert ["step", "λ", "L(t)", "|κ|", "|ν|", "distance"] in map(str.split, out.splitlines())
+
+
+def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch):
+    def stop(waiting, step, steps):
+        if step < steps:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Waiting, "__call__", stop)
+    words = (*SMALL, "--steps", 1_000_000, "--log-every", 10)
+    done = solvable("train", "single_location", *words, "--json")
+    assert done.status == 130
+    told = json.loads(done.out)
+    assert told["interrupted"] is True
+    assert 0 < told["step"][-1] < 1_000_000
+    assert len(told["per_run"]["loss"][0]) == len(told["step"])
+    assert done.err.startswith(f"solvable: interrupted at step {told['step'][-1]} of 1000000;")
+
+
+SENTENCES = [
+    ("solve --alpha 2", "--alpha is not an option of solvable solve single_location"),
+    ("train --lambda 1", "--lambda is not an option of solvable train single_location"),
+    ("train --start middle", "--start must be one of manifold, sphere, not 'middle'"),
+    ("solve --dim 3", "dim must be a whole number, from 4 to 1000000000, not 3"),
+    ("solve --length 0", "length must be a whole number, at least 1, not 0"),
+    ("solve --gamma 0", "gamma must lie in [1e-06, 1000], not 0"),
+    ("solve --noise -1", "noise must lie in [0, 1e+06], not -1"),
+    ("solve --kappa 1.5", "kappa must lie in [-1, 1], not 1.5"),
+    ("solve --nu nan", "nu must lie in [-1, 1], not nan"),
+    ("solve --lam 0", "lam must lie in (0, 1000], not 0"),
+    ("solve --t-min 0", "t_min must lie in (0, 1e+12], not 0"),
+    ("solve --t-max 1e13", "t_max must lie in (0.001, 1e+12], not 1e+13"),
+    ("solve --points 1", "points must be a whole number, at least 2, not 1"),
+    ("train --lam -1", "lam must lie in (0, 1000], not -1"),
+    ("train --lam inf --lam-decay 1", "lam must lie in (0, 1000], not inf"),
+    ("train --lam-decay -1", "lam_decay must lie in [0, 1e+06], not -1"),
+    ("train --lr 0", "lr must lie in (0, inf), not 0"),
+    ("train --steps -1", "steps must be a whole number, at least 0, not -1"),
+    ("train --log-every 0", "log_every must be a whole number, at least 1, not 0"),
+    ("train --seed -1", "seed must be a whole number, at least 0, not -1"),
+    ("train --batch 0", "batch must be a whole number, at least 1, not 0"),
+    ("train --batch 1 --dim 5", "dim must be at least 6 for SGD, not 5"),
+    ("train --runs 0", "runs must be a whole number, at least 1, not 0"),
+    ("train --runs 2 --nu 0.1", "runs must be 1 from a given state without --batch, not 2"),
+    ("train --kappa 0.9 --eta 0.9", "kappa² + eta² must be at most 1, not 1.62"),
+    ("train --kappa 1 --rho 0.5", "rho must be that of two unit vectors with these kappa"),
+    ("train --start sphere --nu 0.1", "start cannot be given with kappa, nu, theta, eta, rho"),
+]
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
+def test_bad_input_gets_one_sentence_and_status_2(solvable, line, sentence):
+    command, *words = line.split()
+    done = solvable(command, "single_location", *words)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("solvable: ")
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_cite_and_list_know_the_paper(solvable):
+    title = "Attention layers provably solve single-location regression"
+    assert title in solvable("cite", "single_location").out
+    (lab,) = document(solvable("list", "single_location", "--json"))["labs"]
+    assert lab["title"] == title
+    assert lab["figures"]
