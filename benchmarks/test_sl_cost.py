@@ -22,7 +22,7 @@ print(time.perf_counter() - began)
 """
 
 RUNS = {
-    "fig4a": (400, 0.0, 1.0, {"lr": 4e-3, "steps": 120_000, "log_every": 300}, 1 / 20),
+    "fig4a": (400, 0.0, 1.0, {"lr": 4e-3, "steps": 120_000, "log_every": 300}, 1 / 2),
     "fig5": (80, 0.1, 2.0, {"lr": 1e-3, "steps": 200_000, "log_every": 500, "batch": 5}, 1 / 4),
 }
 

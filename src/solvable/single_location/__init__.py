@@ -53,3 +53,6 @@ from .theory import transversal_growth as transversal_growth
 from .theory import zero_excess as zero_excess
 from .theory import zero_risk as zero_risk
 from .theory import zeta as zeta
+from .transformer import Transformer as Transformer
+from .transformer import TransformerRun as TransformerRun
+from .transformer import train_transformer as train_transformer

@@ -66,7 +66,7 @@ def bayes(task: Task, x: Float[Array, "length dim"]) -> Float[Array, ""]:
 
     ``π = softmax_ℓ(log p_ℓ + ½(1 − 1/γ²)‖X_ℓ‖² + (D/γ²) k*·X_ℓ)``, p the law of the location.
 
-    Reference: spec B11.
+    Reference: derived for this package.
     """
     g2 = task.gamma**2
     score = 0.5 * (1.0 - 1.0 / g2) * jnp.sum(x**2, axis=1) + task.signal / g2 * x[:, 0]

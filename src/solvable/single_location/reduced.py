@@ -41,7 +41,7 @@ def observe(task: Task, schedule: Schedule, place: Place) -> dict[str, Array]:
 
 
 def pgd_step(task: Task, x: State, lam: Float[Array, ""], lr: Float[Array, ""]) -> State:
-    """One step of projected gradient descent on both spheres, in the five scalars (spec B12)."""
+    """One step of projected gradient descent on both spheres, in the five scalars."""
     r = slopes_of(task, x, lam)
     pk = x.kappa * r.kappa + x.eta * r.eta + x.rho * r.rho
     pv = x.nu * r.nu + x.theta * r.theta + x.rho * r.rho
@@ -145,7 +145,7 @@ def sgd_step(
     normal: Float[Array, "numbers runs"],
     chi: Float[Array, "2 runs"],
 ) -> State:
-    """One step of mini-batch SGD of all runs, exactly in law (spec B18).
+    """One step of mini-batch SGD of all runs, exactly in law.
 
     Tokens are needed along k and v only, the informative one along v* besides; what the gradients
     have in the other directions is Gaussian given the tokens' coefficients, and enters through a

@@ -109,7 +109,7 @@ def sphere(task: Task, runs: int = 1, *, seed: int = 0) -> State:
         runs: how many starts, on one leading axis.
         seed: the same seed gives the same starts.
 
-    Reference: Sec. 5; spec B13.
+    Reference: Sec. 5.
 
     >>> sphere(Task(dim=400, length=10), runs=3).kappa.shape
     (3,)
@@ -133,7 +133,7 @@ def manifold(task: Task, runs: int = 1, *, seed: int = 0) -> State:
         runs: how many starts, on one leading axis.
         seed: the same seed gives the same starts.
 
-    Reference: Sec. 5; spec B13.
+    Reference: Sec. 5.
 
     >>> manifold(Task(dim=400, length=10), runs=3).distance.tolist()
     [0.0, 0.0, 0.0]

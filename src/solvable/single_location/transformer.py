@@ -11,7 +11,7 @@ choices are ours, where what is known leaves them open:
 - test data are 1000 token matrices, the informative token anywhere.
 
 The published sizes train with or without the skip, with or without [CLS] among the tokens: they
-cannot tell these choices apart (spec (g)2).
+cannot tell these choices apart.
 """
 
 import math

@@ -9,6 +9,7 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm
 
 from ...reproduce import step
 from ...style import THEORY, colour, panels
@@ -19,7 +20,6 @@ VECTOR_RUNS = 8  # that are trained in R^d too
 _STARTS: Mapping[str, Callable[..., State]] = {"sphere": sphere, "manifold": manifold}
 _KEPT = ("loss", "kappa", "nu", "distance")
 SCALARS = ("kappa", "nu", "theta", "eta", "rho")
-_SMALLEST, _LARGEST = 1e-8, 2.0  # distances drawn, as published
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Setting:
         """Where the runs start."""
         return _STARTS[self.start](self.task, runs=runs, seed=seed)
 
-    def train(self, runs: int, seed: int, **how: Any) -> Run:
+    def train(self, runs: int, start_seed: int, **how: Any) -> Run:
         """Projected gradient descent in five scalars, or what `how` changes of it."""
         asked = {"lam": self.schedule, "lr": self.lr, "steps": self.steps, "progress": step}
         asked |= {"log_every": self.log_every} | how
-        return train(self.task, self.starts(runs, seed), **asked)
+        return train(self.task, self.starts(runs, start_seed), **asked)
 
 
 def record(run: Run, **more: Any) -> xr.Dataset:
@@ -181,13 +181,25 @@ def _square(figure: matplotlib.figure.Figure, axes: Any, data: xr.Dataset, runs:
     for n in runs:
         points = np.stack([data.kappa.values[n], data.nu.values[n]], axis=-1)
         shade = LineCollection(
-            list(np.stack([points[:-1], points[1:]], axis=1)), cmap="viridis", linewidth=2.0
+            list(np.stack([points[:-1], points[1:]], axis=1)),
+            cmap="viridis",
+            norm=LogNorm(*data.step.values[[1, -1]]),
+            linewidth=2.0,
         )
-        shade.set_array(data.step.values[1:] / 1000)
+        shade.set_array(data.step.values[1:])
         axes.add_collection(shade)
         axes.plot(*points[0], "o", color="0.3", markersize=3.0)
         axes.plot(*points[-1], "s", color=colour(1), markersize=4.0)
-        axes.annotate(str(n), points[-1], (4, -9), textcoords="offset points", fontsize=7.5)
+        inward = -11.0 * np.where(points[-1] < 0.0, -1.0, 1.0)
+        axes.annotate(
+            str(n),
+            points[-1],
+            tuple(inward),
+            textcoords="offset points",
+            fontsize=7.5,
+            ha="center",
+            va="center",
+        )
     axes.plot([], [], "o", color="0.3", markersize=3.0, label="start")
     axes.plot([], [], "s", color=colour(1), markersize=4.0, label="end")
     axes.set_xlim(-1.1, 1.1)
@@ -197,11 +209,16 @@ def _square(figure: matplotlib.figure.Figure, axes: Any, data: xr.Dataset, runs:
     axes.set_title(f"runs {', '.join(map(str, runs))}", fontsize=9.0)
     axes.legend(fontsize=7.5, loc="upper left")
     if shade is not None:
-        figure.colorbar(shade, ax=axes, label="step / 1000")
+        figure.colorbar(shade, ax=axes, fraction=0.06).ax.set_title("step", fontsize=7.5)
 
 
 def draw_panels(
-    data: xr.Dataset, oracle: Any, *, runs: list[int], each: bool = False
+    data: xr.Dataset,
+    oracle: Any,
+    *,
+    runs: list[int],
+    each: bool = False,
+    smallest: float = 1e-8,
 ) -> tuple[matplotlib.figure.Figure, np.ndarray]:
     """Risk, |κ| and |ν|, trajectories, distance; of runs that end swapped, one line each.
 
@@ -210,6 +227,7 @@ def draw_panels(
         oracle: the oracle's excess risk at every log point.
         runs: whose trajectories are drawn.
         each: draw |κ|, |ν| and the distance as a line a run.
+        smallest: distance drawn; as published unless given.
     """
     figure, (risk, scalars, square, distance) = panels(4)
     good = reached(data)
@@ -237,8 +255,8 @@ def draw_panels(
         _lines(distance, lost.distance, 1, "swapped", linestyle="-.")
     scalars.set_ylim(-0.03, 1.03)
     scalars.set_ylabel(r"$|\kappa|$, $|\nu|$")
+    distance.set_ylim(smallest, 2.0)
     distance.set_yscale("log")
-    distance.set_ylim(_SMALLEST, _LARGEST)
     distance.set_ylabel(r"$\sqrt{\theta^2 + \eta^2 + \rho^2}$")
     distance.set_title("distance to the manifold", fontsize=9.0)
     for panel in (risk, scalars, distance):

@@ -118,7 +118,10 @@ def claims(data: xr.Dataset) -> list[Claim]:
             note=f"{words}linear {data.attrs['linear']:.4f}, Bayes {bayes:.1e}.",
         ),
         ORACLE.judge(
-            WELL, excess / data.attrs["oracle"], "at most", note=f"Oracle {data.attrs['oracle']:.4f}."
+            WELL,
+            excess / data.attrs["oracle"],
+            "at most",
+            note=f"Oracle {data.attrs['oracle']:.4f}.",
         ),
         ATTENTION.judge(
             0.95, weight.mean(), "at least", note=f"Worst repeat {float(weight.min()):.3f}."

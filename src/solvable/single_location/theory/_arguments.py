@@ -11,6 +11,9 @@ from ..state import State
 from ..task import MAX_LAM, check_task
 
 
+_ROUNDING = 1e-12
+
+
 def inverse_temperature(lam: Any) -> Float[Array, "*batch"]:
     """λ in (0, 1000], one or many."""
     value = validation.floating("lam", lam)
@@ -39,7 +42,8 @@ def on_manifold(kappa: Any, nu: Any, lam: Any) -> tuple[Array, Array, Array]:
     """κ and ν in [−1, 1] and λ, broadcast to one shape."""
     values = {"kappa": validation.floating("kappa", kappa), "nu": validation.floating("nu", nu)}
     for name, value in values.items():
-        validation.within(name, value, -1.0, 1.0)
+        validation.within(name, value, -1.0 - _ROUNDING, 1.0 + _ROUNDING)
+        values[name] = jnp.clip(value, -1.0, 1.0)  # training may end a rounding beyond
     values["lam"] = inverse_temperature(lam)
     shapes = {name: value.shape for name, value in values.items()}
     try:

@@ -40,7 +40,7 @@ def flow_field(task: Task, x: State, lam: Any) -> State:
     Returns:
         Velocities, by the names of the scalars.
 
-    Reference: Sec. 4; spec B12 to first order in α.
+    Reference: Sec. 4.
 
     >>> x = State(kappa=0.3, nu=0.5)
     >>> flow_field(Task(dim=400, length=10), x, lam=0.1).rho.item() == 0.0

@@ -52,7 +52,7 @@ def manifold_field(
     Returns:
         κ̇ and ν̇.
 
-    Reference: Sec. 4; spec B14.
+    Reference: Sec. 4.
 
     >>> [v.item() for v in manifold_field(Task(dim=400, length=10), 1.0, 1.0, 0.1)]
     [0.0, 0.0]
@@ -71,7 +71,7 @@ def nullcline(task: Task, kappa: Any, lam: Any) -> Float[Array, "*runs"]:
         kappa: κ in [−1, 1].
         lam: λ, the inverse temperature, in (0, 1000].
 
-    Reference: spec B14.
+    Reference: derived for this package.
 
     >>> nullcline(Task(dim=400, length=10), 0.0, 0.1).item()
     0.0
@@ -121,7 +121,7 @@ def manifold_flow(task: Task, start: State, times: Any, *, lam: Any) -> State:
     Returns:
         The states, the times on the last axis.
 
-    Reference: Sec. 4, Theorem 5; spec B14.
+    Reference: Sec. 4, Theorem 5.
 
     >>> times = np.linspace(0.0, 40.0, 9)
     >>> x = manifold_flow(Task(dim=400, length=10), State(0.05, 0.02), times, lam=0.1)
@@ -156,7 +156,7 @@ def conserved(x: State) -> Float[Array, "*runs"]:
     Args:
         x: states on the manifold, |ν| < 1.
 
-    Reference: spec B14.
+    Reference: derived for this package.
 
     >>> conserved(State(kappa=0.5, nu=0.5)).item()
     1.0
@@ -192,7 +192,7 @@ def saddle(task: Task, lam: Any) -> Saddle:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000]; one or many.
 
-    Reference: spec B14.
+    Reference: derived for this package.
 
     >>> x = saddle(Task(dim=400, length=10), 0.1)
     >>> round(x.growth.item(), 4), round(x.decay.item(), 3), round(x.slope.item(), 2)
@@ -226,7 +226,7 @@ def oracle_rates(task: Task, lam: Any) -> OracleRates:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000]; one or many.
 
-    Reference: spec B14.
+    Reference: derived for this package.
 
     >>> x = oracle_rates(Task(dim=400, length=10), 0.1)
     >>> round(x.kappa.item(), 4), round(x.nu.item(), 3)
@@ -262,7 +262,7 @@ def fixed_points(task: Task, lam: Any) -> tuple[FixedPoint, ...]:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000].
 
-    Reference: spec B14.
+    Reference: derived for this package.
 
     >>> [(x.kappa, x.nu, x.kind) for x in fixed_points(Task(dim=400, length=10), 0.1)][:2]
     [(0.0, 0.0, 'saddle'), (1.0, 1.0, 'attractor')]
@@ -332,7 +332,7 @@ def basin_boundary(task: Task, kappa: Any, lam: Any) -> Float[Array, "*points"]:
     Returns:
         ν of the boundary, of the sign opposite to κ.
 
-    Reference: Theorem 5; spec B14.
+    Reference: Theorem 5.
 
     >>> nu = basin_boundary(Task(dim=400, length=10), np.linspace(-1.0, 1.0, 21), 0.1)
     >>> nu[::5].round(4).tolist()

@@ -113,7 +113,7 @@ def excess_risk(task: Task, x: State, lam: Any) -> Float[Array, "*runs"]:
         x: the five scalars.
         lam: λ, the inverse temperature, in (0, 1000].
 
-    Reference: Theorem 1; spec B6.
+    Reference: Theorem 1.
 
     >>> task = Task(dim=400, length=10)
     >>> x = State(kappa=0.3, nu=0.5, theta=-0.1, eta=0.2, rho=0.15)
@@ -131,6 +131,6 @@ def risk(task: Task, x: State, lam: Any) -> Float[Array, "*runs"]:
 def slopes(task: Task, x: State, lam: Any) -> State:
     """∂R/∂κ, ∂R/∂ν, ∂R/∂θ, ∂R/∂η, ∂R/∂ρ, by the names of the scalars.
 
-    Reference: spec B7.
+    Reference: derived for this package.
     """
     return slopes_of(task, x, at_state(task, x, lam))

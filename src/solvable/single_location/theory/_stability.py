@@ -67,7 +67,7 @@ def transversal(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array, "*run
         M, rows and columns in the order θ, η, ρ. At the corners κ² = ν² = 1 only ``ρ = κθ + νη``
         is possible; M has an eigenvalue ``κR_κ + νR_ν`` that belongs to no motion.
 
-    Reference: spec B15.
+    Reference: derived for this package.
 
     >>> transversal(Task(dim=400, length=10), 0.3, 0.9, 0.1).shape
     (3, 3)
@@ -88,7 +88,7 @@ def transversal_growth(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array
     Returns:
         Positive where the manifold repels.
 
-    Reference: spec B15.
+    Reference: derived for this package.
 
     >>> round(transversal_growth(Task(dim=400, length=10), 0.3, 1.0, 0.9).item(), 3)
     0.032
@@ -126,7 +126,7 @@ def oracle_growth(task: Task, lam: Any) -> Float[Array, "*batch 2"]:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000]; one or many.
 
-    Reference: spec B15.
+    Reference: derived for this package.
 
     >>> round(oracle_growth(Task(dim=400, length=10), 0.9)[0].item(), 3)
     0.021
@@ -155,7 +155,7 @@ def critical_lam(task: Task) -> float:
     Returns:
         λ_c, the smallest; infinity where there is none up to λ = 1000.
 
-    Reference: spec B15.
+    Reference: derived for this package.
 
     >>> round(critical_lam(Task(dim=400, length=10)), 4)
     0.8924
@@ -186,7 +186,7 @@ def origin_growth(task: Task, lam: Any) -> Float[Array, "*batch"]:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000]; one or many.
 
-    Reference: spec B15.
+    Reference: derived for this package.
 
     >>> round(origin_growth(Task(dim=400, length=10), 0.1).item(), 4)
     0.7668

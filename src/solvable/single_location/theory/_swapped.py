@@ -68,7 +68,7 @@ def swapped(task: Task, lam: Any) -> Swapped:
         task: the data law.
         lam: λ, the inverse temperature, in (0, 1000]; one or many.
 
-    Reference: spec B16.
+    Reference: derived for this package.
 
     >>> found = swapped(Task(dim=400, length=10), 0.1)
     >>> round(found.state.theta.item(), 5), round(found.excess.item(), 6)
@@ -92,7 +92,7 @@ def swapped_gap(task: Task, lam: Any) -> Float[Array, "*batch"]:
     Returns:
         The difference of the risks; negative where the swapped minimum is better.
 
-    Reference: spec B16.
+    Reference: derived for this package.
 
     >>> round(swapped_gap(Task(dim=400, length=10), 0.05).item(), 4)
     -0.0294
@@ -115,7 +115,7 @@ def crossover_lam(task: Task) -> float:
     Returns:
         λ; infinity where the swapped minimum is better for every λ up to 1000.
 
-    Reference: spec B16.
+    Reference: derived for this package.
 
     >>> round(crossover_lam(Task(dim=400, length=10)), 4)
     0.0907
@@ -155,7 +155,7 @@ def swapped_rates(task: Task, lam: Any) -> Float[np.ndarray, " rates"]:
         Five, of the flow in the five scalars; where θ is capped at 1 only motions with
         ``ρ = κ + ν`` are possible, and there are four.
 
-    Reference: spec B16.
+    Reference: derived for this package.
 
     >>> rates = swapped_rates(Task(dim=400, length=10), 0.1)
     >>> len(rates), bool((rates < 0.0).all())

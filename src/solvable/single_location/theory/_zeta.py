@@ -79,7 +79,7 @@ def zeta(t: Any, s: Any) -> Float[Array, "..."]:
         t: any numbers, of at most 1e8 in size.
         s: at least 0, at most 1e4; broadcast with t.
 
-    Reference: Theorem 1; spec B1–B3.
+    Reference: Theorem 1.
 
     >>> zeta(0.5, 0.3).item()
     0.30087776856431947
