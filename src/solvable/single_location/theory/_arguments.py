@@ -10,7 +10,6 @@ from ... import validation
 from ..state import State
 from ..task import MAX_LAM, check_task
 
-
 _ROUNDING = 1e-12
 
 
