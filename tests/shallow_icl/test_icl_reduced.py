@@ -201,11 +201,7 @@ def test_the_aligned_subspace_is_invariant():
     weights = {"value": np.zeros((1, 5, 5)), "key_query": np.zeros((1, 5, 5))}
     weights["value"][0, 4, 4], weights["key_query"][0, :4, :4] = s, np.diag(s * direction)
 
-    class Given(icl.Start):
-        def draw(self, task, seed):
-            return {name: x.copy() for name, x in weights.items()}
-
-    whole = icl.train(PLAIN, Given(**vars(start)), lr=0.2, steps=300)
+    whole = icl.train(PLAIN, icl.given(**weights, dim=4), lr=0.2, steps=300)
     np.testing.assert_allclose(whole.loss, aligned.loss, rtol=1e-12)
 
 

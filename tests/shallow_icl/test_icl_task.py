@@ -132,6 +132,16 @@ def test_a_seed_draws_the_same_directions_at_every_scale():
     np.testing.assert_array_equal(large["key_query"][:, 4, :4], 0.0)
 
 
+def test_given_weights_are_those_that_are_trained():
+    data, drawn = icl.sample(TASK, 40), icl.separate(3, 2, 0.2).draw(TASK, 5)
+    start = icl.given(**drawn, dim=4)
+    assert (start.kind, start.heads, start.rank, start.zero_blocks) == ("separate", 3, 2, True)
+    options = {"lr": 0.05, "steps": 5}
+    run = icl.train(data, start, seed=1, **options)
+    same = icl.train(data, icl.separate(3, 2, 0.2), seed=5, **options)
+    np.testing.assert_array_equal(run.loss, same.loss)
+
+
 def test_a_task_is_differentiable_and_can_be_mapped_over():
     def floor(values):
         return icl.plateau_losses(icl.Task(3, 9, values))[-1]
@@ -206,6 +216,8 @@ def test_tasks_that_contradict_themselves(options, words):
         (lambda: icl.merged(2, 0.0), "scale must lie in"),
         (lambda: icl.separate(2, init="E"), "init must be one of"),
         (lambda: icl.merged(2, 0.1, attention="hard"), "attention must be one of"),
+        (lambda: icl.given(np.eye(5)[None], dim=4), "key_query, or key and query, must be given"),
+        (lambda: icl.given(np.eye(5), key_query=np.eye(5), dim=4), "value must have three axes"),
         (lambda: train(data="x"), "data must be"),
         (lambda: train(start=0.1), "start must be made by"),
         (lambda: train(lr=-1.0), "lr must lie in"),

@@ -7,6 +7,7 @@ from .model import train_brute as train_brute
 from .reduced import train as train
 from .run import Run as Run
 from .start import Start as Start
+from .start import given as given
 from .start import merged as merged
 from .start import mlp as mlp
 from .start import separate as separate

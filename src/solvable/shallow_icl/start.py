@@ -1,7 +1,8 @@
 """Where training starts: the published initialisations of merged and separate attention."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -160,3 +161,64 @@ def mlp(hidden: int, scale: float) -> Start:
     Reference: Sec. 3.1.
     """
     return _checked("mlp", "hidden", hidden, None, scale, "A", "linear", True)
+
+
+@dataclass(frozen=True)
+class Given(Start):
+    """A model that starts from weights of the reader's own, whatever the seed; made by `given`."""
+
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    def draw(self, task: Task, seed: int) -> dict[str, np.ndarray]:
+        """The weights as they were given."""
+        rows = self.weights["value"].shape[-1]
+        if rows != task.features:
+            raise ValueError(f"value must have {task.features} rows for this task, not {rows}")
+        return {name: array.copy() for name, array in self.weights.items()}
+
+
+def given(
+    value: Any,
+    *,
+    key_query: Any = None,
+    key: Any = None,
+    query: Any = None,
+    dim: int,
+    attention: Attention = "linear",
+) -> Given:
+    """Attention that starts from given weight matrices, in the units that `train` is asked for.
+
+    Args:
+        value: W^V, (heads, features, features).
+        key_query: W^KQ, (heads, features, features), for merged attention; or
+        key: W^K, (heads, rank, features), and
+        query: W^Q, of the same shape, for separate attention.
+        dim: D, how many of the features are inputs; the others are labels.
+        attention: "linear" or "softmax".
+
+    >>> import numpy as np
+    >>> given(np.eye(3)[None], key_query=np.eye(3)[None], dim=2).kind
+    'merged'
+    """
+    merged_too = key_query is not None
+    if merged_too == (key is not None) or (key is None) != (query is None):
+        raise ValueError("key_query, or key and query, must be given beside value")
+    parts = {"key_query": key_query} if merged_too else {"key": key, "query": query}
+    parts = {"value": value} | parts
+    arrays = {name: validation.floating(name, x) for name, x in parts.items()}
+    for name, array in arrays.items():
+        if array.ndim != 3:
+            raise ValueError(f"{name} must have three axes, not the shape {array.shape}")
+    heads, _, rows = arrays["value"].shape
+    rank = None if merged_too else arrays["key"].shape[1]
+    for name, array in arrays.items():
+        wide = name == "value" or rank is None
+        validation.shaped(name, array, (heads, rows if wide else rank or 0, rows))
+    weights = {name: np.array(array) for name, array in arrays.items()}
+    dim = validation.whole("dim", dim, 1, rows - 1)
+    validation.one_of("attention", attention, ("linear", "softmax"))
+    inner = weights["key_query"][:, dim:, :dim] if merged_too else weights["key"][:, :, dim:]
+    still = not (weights["value"][:, dim:, :dim].any() or inner.any())
+    scale = max(float(np.abs(array).max()) for array in weights.values())
+    kind: Kind = "merged" if merged_too else "separate"
+    return Given(kind, heads, rank, scale, "A", attention, still, weights)

@@ -1,15 +1,12 @@
 """Fig. 4: separate keys and queries of rank R = 1, 2, 4, 8: plateaus at multiples of R."""
 
-from dataclasses import replace
-
-import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, stage, worst_ratio
 from ...style import THEORY, TRAINING, colour, panels
-from .. import final_weights, rank_escape_rate, separate, train
+from .. import final_weights, given, rank_escape_rate, train
 from ._rank import (
     CONSTANTS,
     NOTE,
@@ -32,19 +29,17 @@ TAKEN = (1, 2, 3, 5)  # directions that the spare pair takes up
 
 def _spare() -> xr.Dataset:
     """A head of rank 2 that holds the first direction, its spare pair all but zero."""
-    task, start = rank_task(), separate(heads=1, rank=2, scale=1.0)
-    rate = RATE * task.context ** (2 / 3)  # in the paper's units
-    how = {"lr": rate, "log_every": SPARE["log_every"]}
-    run = train(task, start, steps=0, **how)
+    task = rank_task()
     held = final_weights(task, [(0,)], rank=2)
-    params = {
-        "value": held["value"][None, :, :, -1:],
-        "key": held["key"][None, :, :, :-1].at[:, :, 1].set(SPARE["size"]),
-        "query": held["query"][None].at[:, :, 1].set(SPARE["size"]),
-    }
-    begun = replace(run, state=({k: jnp.asarray(x) for k, x in params.items()}, run.state[1]))
-    run = train(task, start, steps=SPARE["steps"], **how, resume=begun)
-    map_ = np.asarray(run.map)[..., 1:]  # the first point is of the weights that were replaced
+    keys = held["key"].at[:, 1, : task.dim].set(SPARE["size"])
+    queries = np.zeros(keys.shape)
+    queries[:, :, : task.dim] = held["query"].at[:, 1].set(SPARE["size"])
+    value = np.zeros((1, task.features, task.features))
+    value[:, task.dim :] = held["value"]
+    start = given(value, key=keys, query=queries, dim=task.dim)
+    rate = RATE * task.context ** (2 / 3)  # in the paper's units
+    run = train(task, start, lr=rate, steps=SPARE["steps"], log_every=SPARE["log_every"])
+    map_ = np.asarray(run.map)[..., 1:]
     first = SPARE["size"] ** 2 * float(held["value"][0, 0, -1])
     rates = [float(rank_escape_rate(task, (0,), d)) for d in TAKEN]
     return xr.Dataset(

@@ -42,7 +42,8 @@ def on_manifold(kappa: Any, nu: Any, lam: Any) -> tuple[Array, Array, Array]:
     values = {"kappa": validation.floating("kappa", kappa), "nu": validation.floating("nu", nu)}
     for name, value in values.items():
         validation.within(name, value, -1.0 - _ROUNDING, 1.0 + _ROUNDING)
-        values[name] = jnp.clip(value, -1.0, 1.0)  # training may end a rounding beyond
+        # Training may end a rounding beyond; at ±1 itself the slope must stay that of the identity.
+        values[name] = jnp.where(jnp.abs(value) > 1.0, jnp.sign(value), value)
     values["lam"] = inverse_temperature(lam)
     shapes = {name: value.shape for name, value in values.items()}
     try:
