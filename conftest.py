@@ -19,7 +19,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 hypothesis.settings.register_profile("local", deadline=None, max_examples=40)
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 

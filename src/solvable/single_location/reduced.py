@@ -21,7 +21,8 @@ from .theory import excess_of, slopes_of
 Place = tuple[State, Int[Array, ""]]
 
 MIN_DIM_SGD = 6
-_ENTRIES = 4_000_000  # random numbers that are drawn at once
+_ENTRIES = 4_000_000  # random numbers that are drawn at once, at most
+_CHUNK = 1000  # and the steps they are for
 
 
 def observe(task: Task, schedule: Schedule, place: Place) -> dict[str, Array]:
@@ -260,7 +261,7 @@ class ChainSupply:
     def __init__(self, task: Task, schedule: Any, lr: Array, batch: int, runs: int, seed: int):
         self.task, self.schedule, self.lr, self.batch = task, schedule, lr, batch
         self.runs, self.seed = runs, seed
-        self.chunk = max(1, _ENTRIES // (runs * numbers_of(task, batch)))
+        self.chunk = max(1, min(_CHUNK, _ENTRIES // (runs * numbers_of(task, batch))))
         self.pool = ThreadPoolExecutor(1)
         self.ahead: dict[int, Future] = {}
 
