@@ -17,7 +17,8 @@ from . import validation
 Progress = Callable[[int, int], None]
 
 _SEGMENT = 0.1  # seconds of work between two looks at the host
-_ROOM = 256  # log points of a segment: every segment copies its log once
+_ROOM = 256  # log points of a segment, at most: every segment copies its log once
+_PAGE = 2**25  # and the bytes of such a log
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,10 @@ def _observe(problem: Problem | Iteration, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: Array) -> Any:
-    """From `step` to `upto`, logging at the points seen[0] ≤ k < seen[1] between."""
-    problem, optimizer, points = fixed
+def _segment(fixed: Any, state: Any, logs: Any, span: Array, points: Array) -> Any:
+    """From step span[0] to span[1], logging at the first span[2] of points[1:] on the way."""
+    problem, optimizer = fixed
+    step, upto, count = span
 
     def one(step: Array, state: Any) -> Any:
         params, memory = state
@@ -200,14 +202,12 @@ def _segment(fixed: Any, state: Any, logs: Any, step: Array, upto: Array, seen: 
 
     def interval(k: Array, carry: Any) -> Any:
         state, logs = carry
-        since = jnp.maximum(step, points[jnp.maximum(k - 1, 0)])
-        state = jax.lax.fori_loop(since, points[k], one, state)
+        state = jax.lax.fori_loop(jnp.maximum(step, points[k]), points[k + 1], one, state)
         found = problem.observe(state[0])
-        return state, jax.tree.map(lambda log, x: log.at[k - seen[0]].set(x), logs, found)
+        return state, jax.tree.map(lambda log, x: log.at[k].set(x), logs, found)
 
-    state, logs = jax.lax.fori_loop(seen[0], seen[1], interval, (state, logs))
-    rest = jnp.maximum(step, points[seen[1] - 1])
-    return jax.lax.fori_loop(rest, upto, one, state), logs
+    state, logs = jax.lax.fori_loop(0, count, interval, (state, logs))
+    return jax.lax.fori_loop(jnp.maximum(step, points[count]), upto, one, state), logs
 
 
 def descend(
@@ -243,8 +243,9 @@ def descend(
     # would be compiled by itself, and a segment copies what it is given.
     shapes = eqx.filter_eval_shape(now.observe, params)
     logs = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), shapes)
-    page = jax.tree.map(lambda log: jnp.asarray(log[:_ROOM]), logs)
-    places = jnp.asarray(points)
+    size = max(1, sum(log[:1].nbytes for log in jax.tree.leaves(logs)))
+    room = max(1, min(_ROOM, _PAGE // size))  # the same for any number of log points
+    page = jax.tree.map(lambda x: jnp.asarray(np.zeros((room, *x.shape), x.dtype)), shapes)
     pace = int(points[min(1, count - 1)]) - step
     logged, finished = 0, True
     try:
@@ -254,12 +255,15 @@ def descend(
                 now, until = problem.supply(step)
             upto = min(step + max(1, pace), until, end)
             reached = int(np.searchsorted(points, upto, side="right"))
-            if reached - logged > _ROOM:
-                reached = logged + _ROOM
+            if reached - logged > room:
+                reached = logged + room
                 upto = int(points[reached - 1])
-            span = (np.asarray(step), np.asarray(upto), np.asarray([logged, reached]))
+            near = np.full(room + 1, points[reached - 1] if reached else step)
+            near[0] = points[logged - 1] if logged else step
+            near[1 : reached - logged + 1] = points[logged:reached]
+            span = np.asarray([step, upto, reached - logged])
             state, written = jax.block_until_ready(
-                _segment((now, optimizer, places), state, page, *map(jnp.asarray, span))
+                _segment((now, optimizer), state, page, jnp.asarray(span), jnp.asarray(near))
             )
             for log, new in zip(jax.tree.leaves(logs), jax.tree.leaves(written), strict=True):
                 log[logged:reached] = np.asarray(new)[: reached - logged]
