@@ -185,6 +185,8 @@ def test_draws_do_not_depend_on_where_a_run_stops():
         ({"start": 0.3}, "start must be"),
         ({"lam": 0.0}, "lam must lie in"),
         ({"lam": lambda step: jnp.ones(2)}, "lam must give one number"),
+        ({"lam": lambda step: max(0.1, 1 - step / 10)}, "lam must be a number or a function"),
+        ({"lam": lambda step: -0.1}, "lam must lie in"),
         ({"lr": -1.0}, "lr must lie in"),
         ({"steps": 1.5}, "steps must be"),
         ({"batch": 0}, "batch must be"),

@@ -47,11 +47,25 @@ Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 
 def schedule_of(lam: Any) -> Schedule:
     """A schedule as it is, or a constant as one."""
+    if isinstance(lam, Decay):
+        return lam
     if callable(lam):
-        value = jax.eval_shape(lam, jnp.asarray(0))
+
+        def schedule(step: Int[Array, ""]) -> Any:
+            return jnp.asarray(lam(step))
+
+        try:
+            value = jax.eval_shape(schedule, jnp.asarray(0))
+        except Exception as error:
+            raise ValueError(
+                f"lam must be a number or a function of the step that JAX can trace; it raises "
+                f"{type(error).__name__}"
+            ) from error
         if value.shape != ():
             raise ValueError(f"lam must give one number a step, not an array of {value.shape}")
-        return lam  # pyright: ignore[reportReturnType]
+        first = schedule(jnp.asarray(0))
+        validation.within("lam", first, 0.0, MAX_LAM, open_low=True)
+        return schedule
     value = validation.floating("lam", lam)
     validation.shaped("lam", value, ())
     validation.within("lam", value, 0.0, MAX_LAM, open_low=True)

@@ -13,6 +13,7 @@ from .. import validation
 
 MIN_DIM = 4  # two directions of the task, and two that k and v may have besides
 MAX_DIM = 10**9
+MAX_LENGTH = 10**7
 MAX_LAM = 1e3
 EVEN = math.sqrt(0.5)  # γ at which the tokens' mean squares do not tell the location
 
@@ -26,7 +27,7 @@ class Task(eqx.Module):
 
     Args:
         dim: d, at least 4.
-        length: L, the number of tokens.
+        length: L, the number of tokens, at most 1e7.
         gamma: γ, the standard deviation of the informative token; at ``γ² = ½`` both kinds of
             token have the same mean square.
         noise: ε, the standard deviation of the label's noise.
@@ -47,7 +48,7 @@ class Task(eqx.Module):
 
     def __init__(self, dim, length, gamma=EVEN, noise=0.0, location="uniform"):
         self.dim = validation.whole("dim", dim, MIN_DIM, MAX_DIM)
-        self.length = validation.whole("length", length, 1)
+        self.length = validation.whole("length", length, 1, MAX_LENGTH)
         self.gamma = validation.floating("gamma", gamma)
         self.noise = validation.floating("noise", noise)
         for name in ("gamma", "noise"):
