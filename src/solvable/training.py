@@ -293,33 +293,50 @@ def joined(earlier: R, later: R) -> R:
         kind = np if isinstance(b, np.ndarray) else jnp
         return kind.concatenate([a, b[..., 1:]], axis=-1)
 
-    logged = [field.name for field in fields(later) if field.name != "state"]  # pyright: ignore
-    return replace(
-        later,  # pyright: ignore[reportArgumentType]
-        **{
-            name: jax.tree.map(join, getattr(earlier, name), getattr(later, name))
-            for name in logged
-        },
-    )
+    names = [field.name for field in fields(later) if field.name != "state"]
+    pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
+    return replace(later, **{name: jax.tree.map(join, *pair) for name, pair in pairs.items()})
 
 
-def _refuse_other(problem: Any, state: Any, resume: Any, steps: int) -> None:
-    """Raise unless `resume` is a run of this problem that has steps left to do."""
+def _refuse_other(
+    problem: Any,
+    state: Any,
+    resume: Any,
+    steps: int,
+    label: Callable[[History, float], Any],
+    pace: float,
+) -> None:
+    """Raise unless `resume` is a run of this problem that has steps left; before any is done."""
     if not isinstance(resume, Run):
         raise ValueError(f"resume must be a run, not {type(resume).__name__}")
     done = int(resume.step[-1])
     if steps < done:
         raise ValueError(f"steps must be at least {done}, those done already, not {steps}")
-    shapes = [[(x.shape, x.dtype) for x in jax.tree.leaves(s)] for s in (state, resume.state)]
-    alike = jax.tree.structure(state) == jax.tree.structure(resume.state)
-    if alike and shapes[0] == shapes[1]:
-        now = problem.supply(done)[0] if isinstance(problem, Supplied) else problem
-        loss = np.ravel(_observe(now, resume.state)["loss"])
-        alike = np.allclose(loss, np.ravel(resume.loss[..., -1]), rtol=1e-6, equal_nan=True)
-    else:
-        alike = False
-    if not alike:
-        raise ValueError("resume must be a run of the same problem: model, data, seeds and tests")
+    form = [
+        (jax.tree.structure(s), [x.shape for x in jax.tree.leaves(s)])
+        for s in (state, resume.state)
+    ]
+    if form[0] != form[1]:
+        raise ValueError("resume must be a run of the same model, with the same seeds")
+    now = problem.supply(done)[0] if isinstance(problem, Supplied) else problem
+    seen = jax.tree.map(
+        lambda x: jnp.asarray(np.asarray(x)[..., None]), _observe(now, resume.state)
+    )
+    here = label(History(np.array([done]), seen, resume.state, True), pace)
+    if _names(here) != _names(resume):
+        raise ValueError("resume must be a run with the same tests")
+    if not np.allclose(here.time[..., 0], resume.time[..., -1], rtol=1e-9):
+        raise ValueError("resume must be a run at the same lr, in the same units")
+    # The same state has the same loss on the same data, but for how the compiler rounds.
+    if not np.allclose(here.loss[..., 0], resume.loss[..., -1], rtol=1e-6, equal_nan=True):
+        raise ValueError("resume must be a run on the same data")
+
+
+def _names(run: Run) -> Any:
+    """Which fields, and what in them, a run has logged."""
+    return {
+        f.name: jax.tree.structure(getattr(run, f.name)) for f in fields(run) if f.name != "state"
+    }
 
 
 def follow(
@@ -356,7 +373,7 @@ def follow(
         transformation, memory, pace = choose_optimizer(params, lr, optimizer)
     points = log_steps(steps, log_every)
     if resume is not None:
-        _refuse_other(problem, (params, memory), resume, steps)
+        _refuse_other(problem, (params, memory), resume, steps, label, pace)
         params, memory = resume.state
         points = np.append(resume.step[-1], points[points > resume.step[-1]])
     history = descend(
@@ -364,12 +381,7 @@ def follow(
     )
     run = label(history, pace)
     if resume is not None:
-        if not np.allclose(run.time[..., 0], resume.time[..., -1], rtol=1e-9):
-            raise ValueError("resume must be a run at the same lr, in the same units")
-        try:
-            run = joined(resume, run)
-        except ValueError:
-            raise ValueError("resume must be a run with the same tests") from None
+        run = joined(resume, run)
     if not history.finished:
         raise Interrupted(run)
     return run

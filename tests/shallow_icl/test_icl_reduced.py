@@ -230,6 +230,40 @@ def test_a_resumed_run_is_the_run():
     assert rest.key_query is None
 
 
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lr": 0.1}, "same lr"),
+        ({"units": "code"}, "same lr"),
+        ({"start": icl.merged(3, 0.3)}, "same model"),
+        ({"start": icl.separate(4, 1, 0.3)}, "same model"),
+        ({"seed": (0, 1)}, "same model"),
+        ({"data": icl.Task(dim=4, context=20)}, "same data"),
+        ({"tests": {"longer": icl.Task(dim=4, context=99)}}, "same tests"),
+        ({"steps": 5}, "steps must be at least 10"),
+        ({"resume": 3}, "resume must be a run, not int"),
+    ],
+)
+def test_only_a_run_of_the_same_problem_is_resumed(change, words):
+    """And before anything is trained: the sentence must not come after hours of work."""
+    begun = icl.train(PLAIN, icl.separate(3, 1, 0.3), lr=0.2, steps=10)
+    options = {"data": PLAIN, "start": icl.separate(3, 1, 0.3), "lr": 0.2, "steps": 20}
+    options |= {"resume": begun, "progress": pytest.fail} | change
+    with pytest.raises(ValueError, match=words):
+        icl.train(options.pop("data"), options.pop("start"), **options)
+
+
+def test_a_log_of_many_points_is_that_of_few():
+    """More points than a segment has room for."""
+    options = {"lr": 0.2, "steps": 700}
+    every = icl.train(PLAIN, icl.separate(3, 1, 0.3), log_every=1, **options)
+    some = icl.train(PLAIN, icl.separate(3, 1, 0.3), log_every=70, **options)
+    np.testing.assert_array_equal(every.step, np.arange(701))
+    np.testing.assert_array_equal(every.loss[::70], some.loss)
+    np.testing.assert_array_equal(every.key[..., ::70], some.key)
+
+
 def test_ctrl_c_keeps_what_there_is():
     def stop(step, of):
         raise KeyboardInterrupt
