@@ -213,7 +213,7 @@ SENTENCES = [
     ("train --lambda 1", "--lambda is not an option of solvable train single_location"),
     ("train --start middle", "--start must be one of manifold, sphere, not 'middle'"),
     ("solve --dim 3", "dim must be a whole number, from 4 to 1000000000, not 3"),
-    ("solve --length 0", "length must be a whole number, from 1 to 10000000, not 0"),
+    ("solve --length 0", "length must be a whole number, from 1 to 1000000000, not 0"),
     ("solve --gamma 0", "gamma must lie in [1e-06, 1000], not 0"),
     ("solve --noise -1", "noise must lie in [0, 1e+06], not -1"),
     ("solve --kappa 1.5", "kappa must lie in [-1, 1], not 1.5"),

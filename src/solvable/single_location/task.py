@@ -13,7 +13,7 @@ from .. import validation
 
 MIN_DIM = 4  # two directions of the task, and two that k and v may have besides
 MAX_DIM = 10**9
-MAX_LENGTH = 10**7
+MAX_LENGTH = 10**9
 MAX_LAM = 1e3
 EVEN = math.sqrt(0.5)  # γ at which the tokens' mean squares do not tell the location
 
@@ -27,7 +27,7 @@ class Task(eqx.Module):
 
     Args:
         dim: d, at least 4.
-        length: L, the number of tokens, at most 1e7.
+        length: L, the number of tokens, at most 1e9.
         gamma: γ, the standard deviation of the informative token; at ``γ² = ½`` both kinds of
             token have the same mean square.
         noise: ε, the standard deviation of the label's noise.

@@ -27,7 +27,7 @@ class TaskOptions:
     dim: int = 400
     """dimension d of the tokens, at least 4"""
     length: int = 10
-    """number L of tokens, of which one is informative, from 1 to 1e7"""
+    """number L of tokens, of which one is informative, from 1 to 1e9"""
     gamma: _Gamma = EVEN
     """standard deviation γ of the informative token, in [1e-6, 1000]; the others have 1"""
     noise: float = 0.0
