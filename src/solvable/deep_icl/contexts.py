@@ -1,0 +1,155 @@
+"""The loss in single contexts: one eigendecomposition gives it at every depth and every γ."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from .. import validation
+from .task import FixedStructure, Isotropic, RotatedStructure, Task, check_task
+from .theory import depths_of, gammas_of
+
+_ENTRIES = 4_000_000  # tokens' entries in memory at once
+
+
+@dataclass(frozen=True)
+class Spectra:
+    r"""Drawn contexts, reduced to what their losses depend on when Γ = γI.
+
+    Attention of width N descends in a space of N directions, ``v = b − E w``; with the eigenvalues
+    s of ``Eᵀ Λ̂ E`` the loss of a context, averaged over tasks, queries and label noise, is
+
+        ``Σa − 2 Σ_i φ_i c_i + Σ_ij φ_i φ_j A_ij + σ²/P Σ_i φ_i² s_i n_i``
+
+    with ``φ = (1 − (1 − γs/L)^L)/s``.
+
+    Attributes:
+        eigenvalues: s.
+        linear: c.
+        square: A.
+        noise: σ² n s/P.
+        start: Σa.
+    """
+
+    eigenvalues: Float[np.ndarray, "contexts width"]
+    linear: Float[np.ndarray, "contexts width"]
+    square: Float[np.ndarray, "contexts width width"]
+    noise: Float[np.ndarray, "contexts width"]
+    start: float
+
+    def loss(
+        self, *, gamma: Any = None, step: Any = None, depth: Any = 1
+    ) -> Float[np.ndarray, "..."]:
+        """The loss in every context.
+
+        Args:
+            gamma: γ, of any shape; or
+            step: γ/L.
+            depth: L, one or several; None or infinity for the limit.
+
+        Returns:
+            Losses, of shape (gamma's shape, depth's shape, contexts).
+        """
+        depths = depths_of(depth)
+        places, by_step = gammas_of(gamma, step)
+        if by_step and np.isinf(depths).any():
+            raise ValueError("gamma, not step, must be given where depth is infinite")
+        rows = np.ravel(np.asarray(places))
+        values = np.asarray(
+            [
+                [self._at(float(g) * (d if by_step else 1.0), d) for d in depths.ravel()]
+                for g in rows
+            ]
+        )
+        return values.reshape((*places.shape, *depths.shape, -1))
+
+    def _at(self, gamma: float, depth: float) -> np.ndarray:
+        s, linear, square, noise = self.eigenvalues, self.linear, self.square, self.noise
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if math.isinf(depth):
+                gone = -np.expm1(-gamma * s)
+            else:
+                part = gamma * s / depth
+                small = -np.expm1(depth * np.log1p(-np.minimum(part, 0.5)))
+                gone = np.where(part < 0.5, small, 1.0 - (1.0 - part) ** depth)
+            phi = np.where(s > 1e-14, gone / np.where(s > 1e-14, s, 1.0), gamma)
+            loss = np.einsum("ci,cij,cj->c", phi, square, phi) + np.sum(phi**2 * noise, axis=1)
+            return self.start - 2.0 * np.sum(phi * linear, axis=1) + loss
+
+
+def _draw(
+    lam: np.ndarray,
+    share: np.ndarray,
+    noise: float,
+    generator: np.random.Generator,
+    count: int,
+    width: int,
+    context: int | None,
+) -> tuple[np.ndarray, ...]:
+    """Eigenvalues and what goes with them of some contexts, on the host."""
+    dim = lam.size
+    if context is None:
+        covariance = np.broadcast_to(np.diag(lam), (count, dim, dim))
+    else:
+        x = generator.standard_normal((count, context, dim)) * np.sqrt(lam)
+        covariance = np.swapaxes(x, 1, 2) @ x / context
+    if width == dim:
+        s, frame = np.linalg.eigh(covariance)
+    else:
+        frame = np.linalg.qr(generator.standard_normal((count, dim, width)))[0]
+        s, turn = np.linalg.eigh(np.swapaxes(frame, 1, 2) @ covariance @ frame)
+        frame = frame @ turn
+    seen = covariance @ frame  # Λ̂E
+    linear = np.einsum("d,cdi,cdi->ci", share, frame, seen)
+    inside = np.swapaxes(frame, 1, 2) @ (lam[:, None] * frame)
+    square = inside * (np.swapaxes(seen, 1, 2) @ ((share / lam)[:, None] * seen))
+    spread = 0.0 if context is None else 1.0 / context
+    return s, linear, square, noise**2 * spread * s * np.einsum("cii->ci", inside)
+
+
+def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None) -> Spectra:
+    r"""Real contexts, reduced to their eigenvalues: the oracle of the deterministic equivalent.
+
+    Args:
+        task: the law; `Isotropic` needs a `dim`. The mean over tasks and queries is exact.
+        contexts: how many.
+        seed: of the draw.
+        gamma: of `FixedStructure`, the diagonal of Γ up to a factor: then γ in `Spectra.loss` is
+            that factor.
+
+    >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> task = RotatedStructure(nu=1.25, beta=1.0, dim=8, width=5, context=20)
+    >>> draw_spectra(task, contexts=3).loss(gamma=0.5, depth=[1, 2]).shape
+    (2, 3)
+    """
+    check_task(task)
+    validation.needs_double("the loss in single contexts")
+    count = validation.whole("contexts", contexts, 1)
+    generator = np.random.default_rng([validation.whole("seed", seed), 3])
+    if isinstance(task, Isotropic):
+        if task.dim is None:
+            raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
+        lam = jnp.ones(task.dim)
+        share = lam / task.dim
+    else:
+        lam, share = task.lam, task.share
+    if gamma is not None:
+        check_task(task, FixedStructure)
+        row = validation.floating("gamma", gamma)
+        validation.shaped("gamma", row, (task.dim,))
+        validation.within("gamma", row, 0.0, open_low=True)
+        lam = lam * row  # in the frame of Γ^-½ x
+    width = task.width if isinstance(task, RotatedStructure) else lam.shape[0]
+    assert width is not None
+    room = max(1, _ENTRIES // (lam.size * max(lam.size, task.context or 1)))
+    law = np.asarray(lam), np.asarray(share), float(task.noise)
+    parts = [
+        _draw(*law, generator, min(room, count - done), width, task.context)
+        for done in range(0, count, room)
+    ]
+    return Spectra(
+        *(np.concatenate(each) for each in zip(*parts, strict=True)), float(np.sum(law[1]))
+    )

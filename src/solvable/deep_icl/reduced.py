@@ -1,0 +1,203 @@
+"""Training in its exact small state space: one γ, one for each layer or direction, four weights."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .. import training, validation
+from .run import Layers, Request, Run, Time
+from .start import Init, gamma_of
+from .task import FixedStructure, RotatedStructure, Task
+from .theory import (
+    Medium,
+    Spectral,
+    check_noise,
+    fixed_equivalent,
+    is_population,
+    medium_descent,
+    medium_of,
+    points_for,
+    product_loss,
+    single_layer_loss,
+    spectral,
+    spectral_loss,
+)
+
+
+class Population(eqx.Module):
+    """Losses that are sums over eigenvalues: γ tied, untied, or of every direction.
+
+    Attributes:
+        spectrum: the sum.
+        depth: L.
+        untied: whether γ has an axis of layers.
+    """
+
+    spectrum: Spectral
+    depth: Float[Array, ""]
+    untied: bool = eqx.field(static=True)
+
+    def loss_and_slope(self, gamma: Float[Array, "*parts"]) -> tuple[Array, Array]:
+        """𝓛 and d𝓛/dγ."""
+        if self.untied:
+            return jax.value_and_grad(lambda g: product_loss(self.spectrum, g))(gamma)
+        return jax.value_and_grad(lambda g: spectral_loss(self.spectrum, g, self.depth))(gamma)
+
+
+class Equivalent(eqx.Module):
+    """The deterministic equivalent of a `RotatedStructure` with finite width or context."""
+
+    medium: Medium
+    noise: Float[Array, ""]
+    depth: Float[Array, ""]
+    points: int = eqx.field(static=True)
+    narrow: bool = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+
+    def loss_and_slope(self, gamma: Float[Array, ""]) -> tuple[Array, Array]:
+        """𝓛 and d𝓛/dγ."""
+        value, descent = medium_descent(
+            self.medium,
+            self.noise,
+            gamma,
+            self.depth,
+            points=self.points,
+            narrow=self.narrow,
+            noisy=self.noisy,
+        )
+        return value, -descent
+
+
+class Preconditioned(eqx.Module):
+    """A diagonal Γ in contexts of P tokens: exact for one layer, the equivalent for more."""
+
+    task: FixedStructure
+    depth: int = eqx.field(static=True)
+    points: int = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+
+    def loss_and_slope(self, gamma: Float[Array, " dim"]) -> tuple[Array, Array]:
+        """𝓛 and d𝓛/dγ."""
+
+        def value(gamma: Float[Array, " dim"]) -> Float[Array, ""]:
+            if self.depth == 1:
+                return single_layer_loss(self.task, gamma)
+            deep = float(self.depth)
+            return fixed_equivalent(self.task, gamma, deep, self.points, noisy=self.noisy)[0]
+
+        return jax.value_and_grad(value)(gamma)
+
+
+class Descent(eqx.Module):
+    """Gradient descent on a loss that depends on γ only.
+
+    Attributes:
+        law: the loss and its slope.
+        pace: by which the slope is multiplied: L for untied layers, which then move like tied ones.
+        attention: whether the parameters are the four weights of full attention.
+    """
+
+    law: Population | Equivalent | Preconditioned
+    pace: Float[Array, ""]
+    attention: bool = eqx.field(static=True)
+
+    def gradient(self, params: Float[Array, "*parts"], step: Int[Array, ""]) -> Array:
+        """d𝓛/dγ, or d𝓛/dγ · dγ/dw."""
+        if not self.attention:
+            return self.pace * self.law.loss_and_slope(params)[1]
+        gamma, pull = jax.vjp(gamma_of, params)
+        return pull(self.law.loss_and_slope(gamma)[1])[0]
+
+    def observe(self, params: Float[Array, "*parts"]) -> dict[str, Array]:
+        """Loss, γ, and the weights of full attention."""
+        gamma = gamma_of(params) if self.attention else params
+        seen = {"loss": self.law.loss_and_slope(gamma)[0], "gamma": gamma}
+        return seen | {"weights": params} if self.attention else seen
+
+
+def _law(request: Request) -> Population | Equivalent | Preconditioned:
+    task, depth = request.task, request.depth
+    deep = jnp.asarray(float(depth), request.rate.dtype)
+    if is_population(task):
+        return Population(spectral(task), deep, request.untied)
+    if request.untied:
+        raise ValueError("layers must be 'tied' where width or context is finite")
+    noisy = check_noise(task)
+    if validation.is_concrete(request.start) and bool(jnp.any(request.start < 0.0)):
+        raise ValueError("gamma must be at least 0 where width or context is finite")
+    points = points_for(float(depth))
+    if isinstance(task, FixedStructure):
+        return Preconditioned(task, depth, points, noisy)
+    assert isinstance(task, RotatedStructure)
+    narrow = task.width < task.dim
+    return Equivalent(medium_of(task), task.noise, deep, points, narrow, noisy)
+
+
+def train(
+    task: Task,
+    start: Init,
+    *,
+    depth: int,
+    lr: Any,
+    steps: int,
+    layers: Layers = "tied",
+    time: Time = "scalar",
+    seed: int = 0,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+    resume: Run | None = None,
+) -> Run:
+    r"""Gradient descent in the exact small state space, on the loss over all contexts.
+
+    By symmetry Γ stays γI for `Isotropic` and `RotatedStructure`, and diagonal for
+    `FixedStructure`: ``γ ← γ − lr d𝓛/dγ``. Where the width or the context is finite 𝓛 is the
+    deterministic equivalent.
+
+    Args:
+        task: the context law.
+        start: γ, or the four weights of full attention, ``γ = w_x² w_q w_k w_v``.
+        depth: L.
+        lr: step size.
+        steps: how many steps.
+        layers: "tied", or "untied": one γ for each layer, whose step size is L·lr, so that equal
+            layers move like tied ones.
+        time: what lr is measured in: "scalar", or "matrix", the step size of the N × N matrix Γ,
+            in which γ moves N times as slowly (`FixedStructure`: the same).
+        seed: not used: nothing is drawn.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from; `steps` counts from its beginning.
+
+    Returns:
+        A `Run`; the last axis is the log points.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> run = train(Isotropic(alpha=2.0), Init(gamma=0.0), depth=8, lr=1.0, steps=2000)
+    >>> print(run.gamma[-1].round(4), run.loss[-1].round(6))
+    5.3333 0.026576
+    """
+    request = Request.check(task, start, depth, lr, layers, time, None, seed)
+    validation.needs_double("training in the small state space")
+    pace = jnp.asarray(float(depth if request.untied else 1), request.rate.dtype)
+    problem = Descent(_law(request), pace, request.attention)
+    label_pace = float(validation.floating("lr", lr))
+
+    def label(history: training.History, _: float) -> Run:
+        return Run.of(history, label_pace)
+
+    return training.follow(
+        problem,
+        request.start,
+        label,
+        lr=request.rate,
+        steps=steps,
+        log_every=log_every,
+        progress=progress,
+        resume=resume,
+    )

@@ -1,0 +1,324 @@
+"""The three context laws, and samplers of real contexts."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from .. import validation
+
+MAX_DIM = 10**7
+MAX_CONTEXT = 10**12
+MAX_ALPHA = 1e8
+MIN_LAM = 1e-150  # squares of eigenvalues must not underflow
+
+
+class Isotropic(eqx.Module):
+    r"""Isotropic covariates (ISO): ``x ~ N(0, I)``, ``b ~ N(0, I)``, ``y = b·x/√D + σε``.
+
+    The theory is that of D → ∞ at P = αD; with `dim` real contexts can be drawn as well.
+
+    Args:
+        alpha: α = P/D, the context length over the dimension.
+        noise: σ, the standard deviation of the context labels' noise.
+        dim: D, needed for training on tokens only; then α·D must be a whole number.
+        queries: K, the query tokens of a context; None for the mean over all queries.
+
+    >>> Isotropic(alpha=2.0)
+    Isotropic(alpha=2, noise=0)
+    """
+
+    alpha: Float[Array, ""]
+    noise: Float[Array, ""]
+    dim: int | None = eqx.field(static=True)
+    queries: int | None = eqx.field(static=True)
+
+    def __init__(self, alpha, noise=0.0, dim=None, queries=None):
+        self.alpha = _number("alpha", alpha, 0.0, MAX_ALPHA, open_low=True)
+        self.noise = _number("noise", noise, 0.0, 1e6)
+        self.dim = None if dim is None else validation.whole("dim", dim, 1, MAX_DIM)
+        self.queries = _limited("queries", queries, MAX_CONTEXT)
+        if self.dim is not None and validation.is_concrete(self.alpha):
+            length = float(self.alpha) * self.dim
+            if round(length) < 1 or abs(length - round(length)) > 1e-9 * length:
+                raise ValueError(f"alpha·dim must be a whole number, at least 1, not {length:.12g}")
+
+    def __repr__(self) -> str:
+        return _words(self, alpha=self.alpha)
+
+    @property
+    def context(self) -> int | None:
+        """P = αD, the context length, where D is given."""
+        return None if self.dim is None else round(float(self.alpha) * self.dim)
+
+    @property
+    def width(self) -> int | None:
+        """N = D: there is no bottleneck."""
+        return self.dim
+
+
+class Structured(eqx.Module):
+    """What `FixedStructure` and `RotatedStructure` share: a spectrum of covariates and tasks.
+
+    Attributes:
+        lam: λ_k, the eigenvalues of the covariates' covariance.
+        share: a_k = ω_k λ_k, the part of E y² along each; Σ a_k is the loss before training.
+    """
+
+    lam: Float[Array, " dim"]
+    share: Float[Array, " dim"]
+    noise: Float[Array, ""]
+    nu: Float[Array, ""] | None
+    beta: Float[Array, ""] | None
+    context: int | None = eqx.field(static=True)
+    queries: int | None = eqx.field(static=True)
+
+    def _fill(self, nu, beta, dim, lam, omega, context, noise, queries) -> None:
+        if (lam is None) != (omega is None):
+            raise ValueError("lam and omega must be given together")
+        if (lam is None) == (nu is None and beta is None and dim is None):
+            raise ValueError("nu, beta and dim must be given, or lam and omega")
+        if lam is None:
+            if nu is None or beta is None or dim is None:
+                raise ValueError("nu, beta and dim must be given together")
+            self.nu = _number("nu", nu, 0.0, 20.0, open_low=True)
+            self.beta = _number("beta", beta, 0.0, 20.0, open_low=True)
+            dim = validation.whole("dim", dim, 1, MAX_DIM)
+            self.lam, self.share = power_law(self.nu, self.beta, dim)
+        else:
+            self.nu = self.beta = None
+            self.lam = validation.floating("lam", lam)
+            if self.lam.ndim != 1 or self.lam.size == 0:
+                raise ValueError(f"lam must be one row of numbers, not shape {self.lam.shape}")
+            validation.within("lam", self.lam, 0.0, 1e100, open_low=True)
+            weight = validation.floating("omega", omega)
+            validation.shaped("omega", weight, self.lam.shape)
+            validation.within("omega", weight, 0.0, 1e100)
+            self.share = self.lam * weight
+        if validation.is_concrete(self.lam) and float(jnp.min(self.lam)) < MIN_LAM:
+            raise ValueError(
+                f"the smallest eigenvalue must be at least {MIN_LAM:g}: nu or dim is too large"
+            )
+        self.noise = _number("noise", noise, 0.0, 1e6)
+        self.context = _limited("context", context, MAX_CONTEXT)
+        self.queries = _limited("queries", queries, MAX_CONTEXT)
+
+    @property
+    def dim(self) -> int:
+        """D, the number of directions."""
+        return self.lam.shape[0]
+
+    @property
+    def omega(self) -> Float[Array, " dim"]:
+        """ω_k, the second moments of the task vector."""
+        return self.share / self.lam
+
+
+class FixedStructure(Structured):
+    r"""One covariance for all contexts (FS): ``x ~ N(0, Σ)``, ``y = b·x + σε``, ``E b bᵀ = Ω``.
+
+    Σ and Ω are diagonal in one basis: ``λ_k = k^-ν`` and ``a_k = ω_k λ_k ∝ k^-(νβ+1)`` with
+    ``Σ a_k = 1``; ``b_k = ±√ω_k`` with random signs.
+
+    Args:
+        nu: ν, the capacity exponent.
+        beta: β, the source exponent.
+        dim: D.
+        context: P, the context length; None (or infinity) for contexts without end.
+        noise: σ, the standard deviation of the context labels' noise.
+        queries: K, the query tokens of a context; None for the mean over all queries.
+        lam, omega: the spectra λ and ω themselves, instead of ν, β and D.
+
+    >>> FixedStructure(nu=1.25, beta=1.25, dim=128)
+    FixedStructure(nu=1.25, beta=1.25, dim=128, noise=0)
+    """
+
+    def __init__(
+        self,
+        nu=None,
+        beta=None,
+        dim=None,
+        context=None,
+        noise=0.0,
+        queries=None,
+        *,
+        lam=None,
+        omega=None,
+    ):
+        self._fill(nu, beta, dim, lam, omega, context, noise, queries)
+
+    def __repr__(self) -> str:
+        return _words(self, nu=self.nu, beta=self.beta, dim=self.dim, context=self.context)
+
+    @property
+    def width(self) -> int:
+        """N = D: there is no bottleneck."""
+        return self.dim
+
+
+class RotatedStructure(Structured):
+    r"""A covariance that is rotated from context to context (RRS).
+
+    ``x ~ N(0, O Λ Oᵀ)`` and ``b = O (w⊙s)`` with a Haar rotation O for each context; the spectra
+    are those of `FixedStructure`. A width N < D lets attention see a projection of rank N only.
+
+    Args:
+        nu: ν, the capacity exponent.
+        beta: β, the source exponent.
+        dim: D.
+        width: N, from 1 to D; None for D.
+        context: P, the context length; None (or infinity) for contexts without end.
+        noise: σ, the standard deviation of the context labels' noise.
+        queries: K, the query tokens of a context; None for the mean over all queries.
+        lam, omega: the spectra λ and ω themselves, instead of ν, β and D.
+
+    >>> RotatedStructure(nu=1.25, beta=1.0, dim=200, width=60, context=100)
+    RotatedStructure(nu=1.25, beta=1, dim=200, width=60, context=100, noise=0)
+    """
+
+    width: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        nu=None,
+        beta=None,
+        dim=None,
+        width=None,
+        context=None,
+        noise=0.0,
+        queries=None,
+        *,
+        lam=None,
+        omega=None,
+    ):
+        self._fill(nu, beta, dim, lam, omega, context, noise, queries)
+        limited = _limited("width", width, self.dim)
+        self.width = self.dim if limited is None else limited
+
+    def __repr__(self) -> str:
+        narrow = self.width if self.width < self.dim else None
+        return _words(
+            self, nu=self.nu, beta=self.beta, dim=self.dim, width=narrow, context=self.context
+        )
+
+
+Task = Isotropic | FixedStructure | RotatedStructure
+
+
+class Contexts(eqx.Module):
+    """Real contexts: P labelled tokens, then K queries.
+
+    Attributes:
+        x: the tokens.
+        y: their labels; those of the queries are without noise.
+        b: the task vector of every context, as it stands in ``y = b·x`` (ISO: with its 1/√D).
+        covariance: Σ of every context's tokens, for the mean over all queries.
+    """
+
+    x: Float[Array, "contexts tokens dim"]
+    y: Float[Array, "contexts tokens"]
+    b: Float[Array, "contexts dim"]
+    covariance: Float[Array, "contexts dim dim"]
+
+
+def power_law(
+    nu: Float[Array, ""], beta: Float[Array, ""], dim: int
+) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    """``λ_k = k^-ν`` and ``a_k ∝ k^-(νβ+1)``, ``Σ a_k = 1``."""
+    k = jnp.asarray(np.arange(1, dim + 1), nu.dtype)
+    share = k ** -(nu * beta + 1.0)
+    return k**-nu, share / jnp.sum(share)
+
+
+def check_task(task: Any, *allowed: Any) -> None:
+    """Raise unless `task` is one of the lab's context laws, or of those allowed."""
+    kinds = allowed or (Isotropic, FixedStructure, RotatedStructure)
+    if not isinstance(task, kinds):
+        names = " or ".join(f"deep_icl.{kind.__name__}" for kind in kinds)
+        raise ValueError(f"task must be a {names}, not {type(task).__name__}")
+
+
+def rotations(
+    key: Key[Array, ""], count: int, dim: int, columns: int | None = None
+) -> Float[Array, "count dim columns"]:
+    """Haar rotations of R^dim, or their first `columns` columns."""
+    normal = jax.random.normal(key, (count, dim, dim if columns is None else columns))
+    q, r = jnp.linalg.qr(normal)
+    # Without the signs of R's diagonal QR is not Haar.
+    return q * jnp.sign(jnp.diagonal(r, axis1=1, axis2=2))[:, None, :]
+
+
+def draw(task: Task, key: Key[Array, ""], contexts: int) -> Contexts:
+    """Fresh contexts; `task` must have a finite context."""
+    dim, labelled, asked = task.dim, task.context, task.queries or 0
+    assert dim is not None
+    assert labelled is not None
+    where, which, what, off = jax.random.split(key, 4)
+    x = jax.random.normal(what, (contexts, labelled + asked, dim))
+    if isinstance(task, Isotropic):
+        b = jax.random.normal(which, (contexts, dim)) / math.sqrt(dim)
+        covariance = jnp.broadcast_to(jnp.eye(dim), (contexts, dim, dim))
+    else:
+        x = x * jnp.sqrt(task.lam)[None, None, :]
+        signs = jax.random.rademacher(which, (contexts, dim), x.dtype)
+        b = signs * jnp.sqrt(task.omega)[None, :]
+        covariance = jnp.broadcast_to(jnp.diag(task.lam), (contexts, dim, dim))
+        if isinstance(task, RotatedStructure):
+            turn = rotations(where, contexts, dim)
+            x = jnp.einsum("cde,cpe->cpd", turn, x)
+            b = jnp.einsum("cde,ce->cd", turn, b)
+            covariance = jnp.einsum("cde,e,cfe->cdf", turn, task.lam, turn)
+    y = jnp.einsum("cpd,cd->cp", x, b)
+    noise = task.noise * jax.random.normal(off, (contexts, labelled))
+    y = y.at[:, :labelled].add(noise)
+    return Contexts(x, y, b, covariance)
+
+
+_draw = eqx.filter_jit(draw)
+
+
+def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
+    """Real contexts, drawn from the task's law.
+
+    Args:
+        task: the law; its dimension and context must be finite.
+        contexts: how many.
+        seed: of the draw.
+
+    >>> sample(Isotropic(alpha=2.0, dim=4, queries=3), contexts=5).x.shape
+    (5, 11, 4)
+    """
+    check_task(task)
+    if task.dim is None:
+        raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
+    if task.context is None:
+        raise ValueError("context must be finite to draw contexts")
+    count = validation.whole("contexts", contexts, 1)
+    return _draw(task, jax.random.key(validation.whole("seed", seed)), count)
+
+
+def _number(name: str, value: Any, low: float, high: float, *, open_low: bool = False) -> Array:
+    number = validation.floating(name, value)
+    validation.shaped(name, number, ())
+    validation.within(name, number, low, high, open_low=open_low)
+    return number
+
+
+def _limited(name: str, value: Any, high: int) -> int | None:
+    """A whole number from 1, or None for None and infinity."""
+    if value is None or (isinstance(value, float) and value == math.inf):
+        return None
+    return validation.whole(name, value, 1, high)
+
+
+def _words(task: Any, **fields: Any) -> str:
+    fields |= {"noise": task.noise}
+    if isinstance(task, Isotropic):
+        fields |= {"dim": task.dim}
+    fields |= {"queries": task.queries}
+    told = {name: value for name, value in fields.items() if value is not None}
+    return f"{type(task).__name__}({validation.brief(**told)})"

@@ -1,0 +1,30 @@
+"""Closed forms and deterministic equivalents."""
+
+from ._arguments import check_noise as check_noise
+from ._arguments import depths_of as depths_of
+from ._arguments import gammas_of as gammas_of
+from ._arguments import is_population as is_population
+from ._equivalent import Medium as Medium
+from ._fixed import single_layer_loss as single_layer_loss
+from ._floors import floor as floor
+from ._loss import Optimum as Optimum
+from ._loss import edge as edge
+from ._loss import fixed_equivalent as fixed_equivalent
+from ._loss import gamma_curve as gamma_curve
+from ._loss import loss as loss
+from ._loss import loss_curve as loss_curve
+from ._loss import optimum as optimum
+from ._medium import medium_descent as medium_descent
+from ._medium import medium_of as medium_of
+from ._medium import points_for as points_for
+from ._ridge import ridge_loss as ridge_loss
+from ._sgd import SGDCurve as SGDCurve
+from ._sgd import sgd_curve as sgd_curve
+from ._shift import shift_radius as shift_radius
+from ._shift import shifted_loss as shifted_loss
+from ._spectral import Spectral as Spectral
+from ._spectral import spectral as spectral
+from ._spectral import spectral_loss as spectral_loss
+from ._untied import product_loss as product_loss
+from ._untied import untied_loss as untied_loss
+from ._untied import untied_optimum as untied_optimum

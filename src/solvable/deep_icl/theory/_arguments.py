@@ -1,0 +1,100 @@
+"""What the theory is asked for, checked."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ... import validation
+from ..run import TIMES
+from ..task import FixedStructure, Isotropic, RotatedStructure
+
+MAX_DEPTH = 10**7
+MAX_LOG = 650.0  # losses beyond e^650 are refused: squares of them overflow
+
+
+def depths_of(depth: Any) -> np.ndarray:
+    """Depths as floats of any shape: whole numbers from 1; None and infinity are without end."""
+    given = [depth] if depth is None else depth
+    entries = np.asarray(
+        [math.inf if d is None else d for d in np.ravel(np.asarray(given, object))], dtype=object
+    )
+    shape = () if depth is None else np.shape(given)
+    values = [
+        math.inf
+        if isinstance(d, float | np.floating) and d == math.inf
+        else float(validation.whole("depth", d, 1, MAX_DEPTH))
+        for d in entries
+    ]
+    if not values:
+        raise ValueError("depth must have at least one value")
+    return np.asarray(values).reshape(shape)
+
+
+def check_time(time: Any) -> None:
+    """Raise unless `time` is one of the two."""
+    validation.one_of("time", time, TIMES)
+
+
+def scalar_times(task: Any, t: Any, time: Any) -> np.ndarray:
+    """Times, in the units of dγ/dt = −d𝓛/dγ (FixedStructure: those of plain gradient flow)."""
+    check_time(time)
+    times = validation.floating("t", t)
+    validation.within("t", times, 0.0, 1e300)
+    values = np.asarray(times)
+    if time == "scalar" or isinstance(task, FixedStructure):
+        return values
+    if task.width is None:
+        raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
+    return values / task.width
+
+
+def gammas_of(gamma: Any, step: Any) -> tuple[Float[Array, "..."], bool]:
+    """γ or γ/L, whichever was given, and whether it was the step."""
+    if (gamma is None) == (step is None):
+        raise ValueError("gamma or step (= gamma/depth) must be given, and only one")
+    name, value = ("gamma", gamma) if step is None else ("step", step)
+    number = validation.floating(name, value)
+    validation.within(name, number, 0.0, 1e150)
+    return number, step is not None
+
+
+def is_population(task: Isotropic | FixedStructure | RotatedStructure) -> bool:
+    """Whether the loss is a sum over eigenvalues: large D, or endless contexts at full width."""
+    if isinstance(task, Isotropic):
+        return True
+    return task.context is None and task.width == task.dim
+
+
+def check_noise(task: Any) -> bool:
+    """Whether noise enters; raise where its part is not known."""
+    if isinstance(task, Isotropic) or task.context is None:
+        return False
+    noisy = not validation.is_concrete(task.noise) or float(task.noise) > 0.0
+    if noisy and isinstance(task, RotatedStructure) and task.width < task.dim:
+        raise ValueError(
+            "noise must be 0 where width < dim and context is finite: its part is not known there"
+        )
+    return noisy
+
+
+def check_growth(name: str, value: Any, top: Any, depth: float) -> None:
+    """Raise where the loss would not be a number: (η·edge − 1)^(2L) overflows."""
+    if not (validation.is_concrete(value) and validation.is_concrete(top)):
+        return
+    load = float(np.max(np.asarray(value)) * np.asarray(top))
+    load = load if name == "step" else load / depth
+    if math.isfinite(depth) and 2.0 * depth * math.log(max(abs(load - 1.0), 1.0)) > MAX_LOG:
+        bound = (1.0 + math.exp(MAX_LOG / (2.0 * depth))) / float(np.asarray(top))
+        bound = bound if name == "step" else bound * depth
+        raise ValueError(
+            f"{name} must be at most {bound:.6g} at depth {depth:g}: beyond, descent in context "
+            f"diverges and the loss exceeds e^{MAX_LOG:g}; not {float(np.max(value)):.6g}"
+        )
+
+
+def as_depth(depth: float, like: Any) -> Float[Array, ""]:
+    """A depth as an array of the type of another."""
+    return jnp.asarray(depth, like.dtype)

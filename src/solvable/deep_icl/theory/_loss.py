@@ -1,0 +1,501 @@
+"""Loss, optimum and curves of every task: one door to the formulas of each."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.optimize import minimize
+
+from ... import validation
+from ...numerics.roots import root_between
+from ..run import Time
+from ..start import Init, gamma_of
+from ..task import FixedStructure, Isotropic, RotatedStructure, Task, check_task
+from . import _medium as medium
+from ._arguments import (
+    as_depth,
+    check_growth,
+    check_noise,
+    depths_of,
+    gammas_of,
+    is_population,
+    scalar_times,
+)
+from ._fixed import (
+    closed_gamma,
+    closed_loss,
+    second_order,
+    single_layer_loss,
+    single_layer_optimum,
+)
+from ._flow import Flow
+from ._isotropic import noiseless_optimum, top_eigenvalue
+from ._spectral import spectral, spectral_descent, spectral_loss
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best γ at a depth, and the loss there.
+
+    Attributes:
+        gamma: γ*; of `FixedStructure` one for each direction, on the last axis.
+        loss: 𝓛(γ*).
+    """
+
+    gamma: Float[Array, "..."]
+    loss: Float[Array, "..."]
+
+    def __repr__(self) -> str:
+        return f"Optimum({validation.brief(gamma=self.gamma, loss=self.loss)})"
+
+
+def loss(
+    task: Task, *, gamma: Any = None, step: Any = None, depth: Any = 1, points: int | None = None
+) -> Float[Array, "..."]:
+    r"""The loss ⟨(f − y)²⟩ of L layers with Γ = γI.
+
+    ISO: ``∫ρ(λ)[(1 − γλ/L)^(2L) + σ²/(αλ)(1 − (1 − γλ/L)^L)²]`` with Marchenko and Pastur's ρ.
+    FS and RRS with endless contexts and N = D: ``Σ_k a_k (1 − γλ_k/L)^(2L)``. Otherwise the
+    two-point deterministic equivalent, whose error is O(1/N, 1/P); FS at L = 1 is exact.
+
+    Args:
+        task: the context law.
+        gamma: γ ≥ 0, of any shape; of `FixedStructure` a number for Γ = γI, or Γ's diagonal on the
+            last axis; or
+        step: γ/L, at which one evaluation gives all depths.
+        depth: L, one or several; None or infinity for the limit.
+        points: on the contour of the equivalent; enough for 10 digits unless given.
+
+    Returns:
+        The losses, of shape (gamma's shape, depth's shape).
+
+    >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> rrs = RotatedStructure(nu=1.25, beta=1.0, dim=200, width=60, context=100)
+    >>> print(loss(rrs, step=0.6, depth=[1, 2]).round(8))
+    [0.74672763 0.57493919]
+    """
+    check_task(task)
+    depths = depths_of(depth)
+    places, by_step = gammas_of(gamma, step)
+    if by_step and np.isinf(depths).any():
+        raise ValueError("gamma, not step, must be given where depth is infinite")
+    if points is not None:
+        points = validation.whole("points", points, 8, medium.MAX_POINTS)
+        if points % 2:
+            raise ValueError(f"points must be even, not {points}")
+    along = isinstance(task, FixedStructure) and places.ndim > 0
+    if along:
+        validation.shaped("gamma", places, (*places.shape[:-1], task.dim))
+    rows = places.reshape(-1, places.shape[-1]) if along else places.reshape(-1)
+    shape = places.shape[:-1] if along else places.shape
+    values = _values(task, rows, depths.ravel(), by_step, points)
+    return values.reshape(*shape, *depths.shape)
+
+
+def _values(
+    task: Task, rows: Array, depths: np.ndarray, by_step: bool, points: int | None
+) -> Float[Array, "rows depths"]:
+    """The loss at every row and depth."""
+    name = "step" if by_step else "gamma"
+    noisy = check_noise(task)
+    if is_population(task):
+        s = spectral(task)
+        top = jnp.max(s.lam)
+        for deep in depths:
+            check_growth(name, rows, top if rows.ndim == 1 else 1.0, float(deep))
+        layers = jnp.asarray(depths, rows.dtype)
+        factor = layers if by_step else jnp.ones_like(layers)
+        each = jax.vmap(lambda g, f, d: spectral_loss(s, g * f, d), (None, 0, 0))
+        return jax.vmap(lambda g: each(g, factor, layers))(rows)
+    if isinstance(task, FixedStructure):
+        return jnp.stack([_fixed(task, rows, float(d), by_step, noisy, points) for d in depths], 1)
+    return _rotated(task, rows, depths, by_step, noisy, points)
+
+
+def _fixed(
+    task: FixedStructure, rows: Array, depth: float, by_step: bool, noisy: bool, points: int | None
+) -> Float[Array, " rows"]:
+    """Contexts of P tokens, Γ diagonal: the equivalent of S = Γ^½ΣΓ^½, exact for one layer."""
+    full = rows[:, None] * jnp.ones_like(task.lam)[None, :] if rows.ndim == 1 else rows
+    full = full * (depth if by_step else 1.0)
+    if depth == 1.0:
+        return jax.vmap(lambda g: single_layer_loss(task, g))(full)
+    count = points_of(depth, jnp.max(full * task.lam[None, :]), points)
+    check_growth("gamma", 1.0 if rows.ndim > 1 else rows, jnp.max(task.lam), depth)
+
+    def one(gamma: Array) -> tuple[Array, Array]:
+        return fixed_equivalent(task, gamma, depth, count, noisy=noisy)
+
+    values, residual = jax.lax.map(one, full)
+    medium.settled(jnp.max(residual))
+    return values
+
+
+def fixed_equivalent(
+    task: FixedStructure, gamma: Float[Array, " dim"], depth: float, points: int, *, noisy: bool
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The loss at one diagonal Γ by the equivalent, and its residual."""
+    # S in units of its largest eigenvalue; where that is tiny, the second order is exact.
+    top = jnp.max(gamma * task.lam)
+    endless = math.isinf(depth)
+    layers = 1.0 if endless else depth
+    tiny = jax.lax.stop_gradient(top) < medium.SMALL * layers
+    unit = jnp.where(tiny, 1.0, top)
+    found, residual = medium.total(
+        medium.preconditioned(task, jnp.where(tiny, 1.0 / task.lam, gamma / unit)),
+        task.noise,
+        unit / layers,
+        None if endless else as_depth(depth, gamma)[None],
+        points=points,
+        narrow=False,
+        noisy=noisy,
+    )
+    return jnp.where(tiny, second_order(task, gamma, depth), found[0]), residual
+
+
+def points_of(depth: float, load: Any, points: int | None) -> int:
+    """Points on the contour, where `load` = γ times the edge."""
+    if points is not None:
+        return points
+    known = validation.is_concrete(load)
+    return medium.points_for(depth, float(jnp.max(load)) if known else 400.0)
+
+
+def _rotated(
+    task: RotatedStructure,
+    rows: Array,
+    depths: np.ndarray,
+    by_step: bool,
+    noisy: bool,
+    points: int | None,
+) -> Float[Array, "rows depths"]:
+    """The equivalent; all depths at once at a given step."""
+    narrow = task.width < task.dim
+    m = medium.medium_of(task)
+    top = medium.upper_edge(m, narrow)
+    for deep in depths:
+        check_growth("step" if by_step else "gamma", rows, top, float(deep))
+
+    def at(step: Array, layers: Array | None, count: int) -> tuple[Array, Array]:
+        return medium.total(m, task.noise, step, layers, points=count, narrow=narrow, noisy=noisy)
+
+    if by_step:
+        count = points or medium.points_for(float(depths.max()))
+        layers = jnp.asarray(depths, rows.dtype)
+        values, residual = jax.lax.map(lambda eta: at(eta, layers, count), rows)
+        medium.settled(jnp.max(residual))
+        return values
+    columns = []
+    for deep in depths.tolist():
+        count = points_of(deep, rows * top, points)
+        endless = math.isinf(deep)
+        layers = None if endless else as_depth(deep, rows)[None]
+        scale = 1.0 if endless else deep
+        values, residual = jax.lax.map(
+            lambda g, layers=layers, scale=scale, count=count: at(g / scale, layers, count), rows
+        )
+        medium.settled(jnp.max(residual))
+        columns.append(values[:, 0])
+    return jnp.stack(columns, axis=1)
+
+
+def edge(task: Task) -> Float[Array, ""]:
+    """The upper edge of the spectrum of what a layer descends: γ·edge/L < 2 is stable.
+
+    >>> edge(RotatedStructure(nu=1.25, beta=1.0, dim=100)).item()
+    1.0
+    """
+    check_task(task)
+    if isinstance(task, Isotropic):
+        return top_eigenvalue(task.alpha)
+    if isinstance(task, FixedStructure):
+        return medium.upper_edge(medium.preconditioned(task, jnp.ones_like(task.lam)), False)
+    return medium.upper_edge(medium.medium_of(task), task.width < task.dim)
+
+
+def optimum(task: Task, depth: Any = 1) -> Optimum:
+    r"""The best γ and the loss there.
+
+    ISO without noise: ``γ* = Lα/(1+α)`` and ``𝓛* = 1 − α/(1+α) Σ_{k<L} Cat_k (α/(1+α)²)^k`` with
+    the Catalan numbers. Elsewhere γ* is the zero of d𝓛/dγ; of `FixedStructure` with endless
+    contexts it is L/λ_k.
+
+    Args:
+        task: the context law.
+        depth: L, one or several; None or infinity for the limit.
+
+    >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> optimum(Isotropic(alpha=2.0), depth=8)
+    Optimum(gamma=5.33333333333, loss=0.0265757524249)
+    """
+    check_task(task)
+    depths = depths_of(depth)
+    if isinstance(task, Isotropic) and _silent(task.noise):
+        layers = jnp.asarray(depths.ravel(), task.alpha.dtype)
+        gamma, value = jax.vmap(lambda d: noiseless_optimum(task.alpha, d))(layers)
+        return Optimum(gamma.reshape(depths.shape), value.reshape(depths.shape))
+    validation.needs_double("an optimum")
+    found = [_optimum(task, float(d)) for d in depths.ravel()]
+    gamma = jnp.stack([jnp.asarray(g) for g, _ in found])
+    value = jnp.stack([jnp.asarray(v) for _, v in found])
+    return Optimum(gamma.reshape(*depths.shape, *gamma.shape[1:]), value.reshape(depths.shape))
+
+
+def _silent(noise: Array) -> bool:
+    return validation.is_concrete(noise) and float(noise) == 0.0
+
+
+def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
+    """γ* and the loss there, at one depth."""
+    if isinstance(task, FixedStructure):
+        return _fixed_optimum(task, depth)
+    if is_population(task):
+        s = spectral(task)
+        if math.isinf(depth) and not np.any(np.asarray(s.noise)):
+            return jnp.asarray(math.inf), s.floor
+
+        def descent(gamma: float) -> float:
+            return float(spectral_descent(s, np.asarray([gamma]), depth)[0])
+
+        gamma = _first_zero(descent, float(jnp.max(s.lam)), depth)
+        return gamma, spectral_loss(s, jnp.asarray(gamma), jnp.asarray(depth))
+    if math.isinf(depth):
+        raise ValueError("depth must be finite for an optimum with finite width or context")
+    curve = RotatedDescent(task, depth)
+    step = medium.best_step(lambda eta: curve.slope(eta * depth), float(edge(task)))
+    gamma = step * depth
+    return gamma, curve.loss(gamma)
+
+
+def _first_zero(descent: Any, top: float, depth: float) -> float:
+    """The zero of −d𝓛/dγ, which is positive at γ = 0."""
+    low, high = 0.0, (2.0 * depth if math.isfinite(depth) else 1.0) / top
+    while descent(high) > 0.0 and high < 1e12 / top:
+        low, high = high, 1.25 * high
+    return root_between(descent, low, high)
+
+
+def _fixed_optimum(task: FixedStructure, depth: float) -> tuple[Any, Any]:
+    """Γ's best diagonal: closed for one layer and for endless contexts, else by L-BFGS."""
+    if task.context is None:
+        return depth / task.lam, jnp.zeros_like(task.noise)
+    if depth == 1.0:
+        return single_layer_optimum(task)
+    if math.isinf(depth):
+        raise ValueError("depth must be finite for an optimum with a finite context")
+    noisy = check_noise(task)
+    points = medium.points_for(depth)
+
+    @jax.jit
+    def both(log_load: Array) -> tuple[Array, Array]:
+        def value(log_load: Array) -> Array:
+            gamma = jnp.exp(log_load) / task.lam
+            return jnp.log(fixed_equivalent(task, gamma, depth, points, noisy=noisy)[0])
+
+        return jax.value_and_grad(value)(log_load)
+
+    start = np.log(depth * np.asarray(single_layer_optimum(task)[0] * task.lam))
+    found = minimize(
+        lambda x: [np.asarray(y, float) for y in both(jnp.asarray(x))],
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-40.0, math.log(2.0 * depth))] * task.dim,
+        options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-12, "gtol": 1e-7},
+    )
+    return jnp.asarray(np.exp(found.x)) / task.lam, jnp.asarray(np.exp(found.fun))
+
+
+class RotatedDescent:
+    """Loss and slope of a `RotatedStructure` at one depth by the equivalent, γ by γ."""
+
+    def __init__(self, task: RotatedStructure, depth: float):
+        self.depth = depth
+        self.top = float(edge(task))
+        narrow = task.width < task.dim
+        options = {
+            "points": medium.points_for(depth),
+            "narrow": narrow,
+            "noisy": check_noise(task),
+        }
+        m = medium.medium_of(task)
+        layers = jnp.asarray(depth)
+
+        def one(gamma: float) -> tuple[Array, Array]:
+            return medium.medium_descent(m, task.noise, jnp.asarray(gamma), layers, **options)
+
+        self.both = one
+
+    def slope(self, gamma: float) -> float:
+        """−d𝓛/dγ."""
+        return float(self.both(float(gamma))[1])
+
+    def loss(self, gamma: float) -> Float[Array, ""]:
+        """𝓛(γ)."""
+        return self.both(float(gamma))[0]
+
+
+def gamma_curve(
+    task: Task,
+    t: Any,
+    depth: Any = 1,
+    *,
+    start: Init | None = None,
+    time: Time = "scalar",
+) -> Float[Array, "..."]:
+    """γ(t) of gradient flow; see `loss_curve`.
+
+    Returns:
+        γ, of shape (t's shape, depth's shape); of `FixedStructure` with a last axis of directions.
+    """
+    return _curve(task, t, depth, start, time)[0]
+
+
+def loss_curve(
+    task: Task,
+    t: Any,
+    depth: Any = 1,
+    *,
+    start: Init | None = None,
+    time: Time = "scalar",
+) -> Float[Array, "..."]:
+    r"""The loss along gradient flow.
+
+    ISO and RRS: ``dγ/dt = −d𝓛/dγ``, solved by the quadrature ``t(γ) = ∫dγ/(−d𝓛/dγ)``. FS with
+    endless contexts, from γ = 0: ``𝓛 = Σ_k a_k (1 + 4(1 − 1/L) ω_k λ_k³ t)^(−L/(L−1))``.
+
+    Args:
+        task: the context law.
+        t: times, of any shape.
+        depth: L, one or several; None or infinity for the limit.
+        start: γ at t = 0 (0 unless given), or the balanced weights of full attention.
+        time: "scalar", or "matrix": that of plain gradient flow of the N × N matrix Γ, N times as
+            slow.
+
+    Returns:
+        The losses, of shape (t's shape, depth's shape).
+
+    >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> fs = FixedStructure(nu=1.25, beta=1.25, dim=128)
+    >>> print(loss_curve(fs, t=[10.0, 1e3], depth=2).round(8))
+    [0.17091492 0.04091202]
+    """
+    return _curve(task, t, depth, start, time)[1]
+
+
+def _curve(task: Any, t: Any, depth: Any, start: Any, time: Any) -> tuple[Array, Array]:
+    check_task(task)
+    times, depths = scalar_times(task, t, time), depths_of(depth)
+    begin = Init(gamma=0.0) if start is None else start
+    if not isinstance(begin, Init):
+        raise ValueError(f"start must be a deep_icl.Init, not {type(begin).__name__}")
+    if isinstance(task, FixedStructure):
+        return _fixed_curve(task, times, depths, begin)
+    validation.needs_double("gradient flow")
+    found = [_scalar_curve(task, times.ravel(), float(d), begin) for d in depths.ravel()]
+    shape = (*times.shape, *depths.shape)
+    gamma, value = (np.stack([pair[k] for pair in found], axis=-1).reshape(shape) for k in (0, 1))
+    return jnp.asarray(gamma), jnp.asarray(value)
+
+
+def _fixed_curve(
+    task: FixedStructure, times: np.ndarray, depths: np.ndarray, start: Init
+) -> tuple[Array, Array]:
+    if task.context is not None:
+        raise ValueError("context must be None for the flow of a FixedStructure; use train")
+    if start.gamma is None or bool(jnp.any(start.gamma != 0.0)):
+        raise ValueError("start must be Init(gamma=0) for the flow of a FixedStructure; use train")
+    t = jnp.asarray(times.ravel())
+    layers = jnp.asarray(depths.ravel())
+    gamma = jax.vmap(lambda t: jax.vmap(lambda d: closed_gamma(task, t, d))(layers))(t)
+    value = jax.vmap(lambda t: jax.vmap(lambda d: closed_loss(task, t, d))(layers))(t)
+    shape = (*times.shape, *depths.shape)
+    return gamma.reshape(*shape, task.dim), value.reshape(shape)
+
+
+def _scalar_curve(
+    task: Isotropic | RotatedStructure, times: np.ndarray, depth: float, start: Init
+) -> tuple[np.ndarray, np.ndarray]:
+    """γ and 𝓛 at the times, at one depth."""
+    end = float(np.asarray(_end(task, depth)))
+    begin, mobility = _mobility(start)
+    if is_population(task):
+        s = spectral(task)
+        top = float(jnp.max(s.lam))
+
+        def descent(gamma: np.ndarray) -> np.ndarray:
+            return spectral_descent(s, gamma, depth)
+
+        def value(gamma: np.ndarray) -> np.ndarray:
+            points = jnp.asarray(gamma)
+            return np.asarray(
+                jax.vmap(lambda g: spectral_loss(s, g, as_depth(depth, points)))(points)
+            )
+    else:
+        assert isinstance(task, RotatedStructure)
+        table = Table(task, depth, end)
+        top, descent, value = table.top, table.descent, table.loss
+    if not begin < end:
+        raise ValueError(f"start must be below the optimum, γ = {end:.6g}, not {begin:.6g}")
+    flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top)
+    gamma = flow.gamma(times)
+    return gamma, value(gamma)
+
+
+def _end(task: Isotropic | RotatedStructure, depth: float) -> Any:
+    return optimum(task, depth).gamma
+
+
+def _mobility(start: Init) -> tuple[float, Any]:
+    """γ at the start, and dγ/dt over −d𝓛/dγ: 1, or (dγ/dw)² of four balanced weights."""
+    if start.weights is None:
+        assert start.gamma is not None
+        validation.shaped("gamma", start.gamma, ())
+        return float(start.gamma), lambda gamma: 1.0
+    weights = np.asarray(start.weights)
+    balanced = weights[1] * np.array([math.sqrt(2.0), 1.0, 1.0, 1.0])
+    if not np.allclose(weights, balanced, rtol=1e-12) or weights[1] <= 0.0:
+        raise ValueError(
+            "start must have balanced weights (√2 w, w, w, w), w > 0, for the flow; use train"
+        )
+    # γ = 2w⁵ and dw/dt = −2w⁴ d𝓛/dγ.
+    return float(gamma_of(start.weights)), lambda gamma: 20.0 * (0.5 * gamma) ** 1.6
+
+
+class Table:
+    """Loss and slope of a `RotatedStructure` between γ = 0 and the optimum, interpolated.
+
+    The slope divided by its zero, and the loss, are smooth in log(1 + γ·edge): a Chebyshev series
+    of their logarithms.
+    """
+
+    def __init__(self, task: RotatedStructure, depth: float, end: float, count: int = 40):
+        from numpy.polynomial import chebyshev
+
+        curve = RotatedDescent(task, depth)
+        self.top, self.end = curve.top, end
+        self.high = math.log1p(end * curve.top)
+        nodes = 0.5 * self.high * (1.0 - np.cos(np.pi * (np.arange(count) + 0.5) / count))
+        found = [curve.both(float(np.expm1(x) / curve.top)) for x in nodes]
+        losses = np.array([float(v) for v, _ in found])
+        slopes = np.array([float(v) for _, v in found])
+        gamma = np.expm1(nodes) / curve.top
+        unit = 2.0 * nodes / self.high - 1.0
+        self._loss = chebyshev.Chebyshev.fit(unit, np.log(losses), count - 1, domain=[-1, 1])
+        ratio = np.log(slopes / (end - gamma))
+        self._slope = chebyshev.Chebyshev.fit(unit, ratio, count - 1, domain=[-1, 1])
+
+    def _unit(self, gamma: np.ndarray) -> np.ndarray:
+        return 2.0 * np.log1p(gamma * self.top) / self.high - 1.0
+
+    def loss(self, gamma: np.ndarray) -> np.ndarray:
+        """𝓛(γ)."""
+        return np.exp(self._loss(self._unit(gamma)))
+
+    def descent(self, gamma: np.ndarray) -> np.ndarray:
+        """−d𝓛/dγ."""
+        return np.exp(self._slope(self._unit(gamma))) * (self.end - gamma)

@@ -1,0 +1,71 @@
+"""Losses that are sums over eigenvalues: all that is exact at large D, or with endless contexts."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..task import FixedStructure, Isotropic, RotatedStructure
+from ._isotropic import density
+from ._power import gone, log_left, squared
+
+_ENTRIES = 4_000_000  # of an array at once
+
+
+class Spectral(NamedTuple):
+    r"""``𝓛 = c + Σ_k a_k (1 − γλ_k/L)^(2L) + n_k (1 − (1 − γλ_k/L)^L)²``.
+
+    Attributes:
+        lam: λ.
+        share: a.
+        noise: n.
+        floor: c, what no γ can change.
+    """
+
+    lam: Float[Array, " modes"]
+    share: Float[Array, " modes"]
+    noise: Float[Array, " modes"]
+    floor: Float[Array, ""]
+
+
+def spectral(task: Isotropic | FixedStructure | RotatedStructure) -> Spectral:
+    """The sum over eigenvalues of a task: Isotropic, or with endless contexts and full width."""
+    if isinstance(task, Isotropic):
+        lam, weight = density(task.alpha)
+        noise = task.noise**2 / task.alpha * weight / lam
+        return Spectral(lam, weight, noise, jnp.maximum(1.0 - task.alpha, 0.0))
+    return Spectral(task.lam, task.share, jnp.zeros_like(task.lam), jnp.zeros_like(task.noise))
+
+
+def spectral_loss(
+    s: Spectral, gamma: Float[Array, "*modes"], depth: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The loss at one γ, or one for each mode."""
+    log, sign = log_left(gamma * s.lam, jnp.broadcast_to(depth, s.lam.shape))
+    return s.floor + jnp.sum(s.share * squared(log)) + jnp.sum(s.noise * gone(log, sign) ** 2)
+
+
+def spectral_descent(s: Spectral, gamma: np.ndarray, depth: float) -> np.ndarray:
+    """``−d𝓛/dγ`` at many γ, on the host: a flow asks for another number of them every time."""
+    lam, share, noise = (np.asarray(x) for x in (s.lam, s.share, s.noise))
+    noisy = bool(np.any(noise))
+    found = []
+    for part in np.array_split(gamma, max(1, gamma.size * lam.size // _ENTRIES)):
+        load = part[:, None] * lam[None, :]
+        if np.isinf(depth):
+            log, rest, sign = -load, np.ones_like(load), np.ones_like(load)
+        else:
+            rest = 1.0 - load / depth
+            with np.errstate(divide="ignore"):
+                log = depth * np.log(np.abs(rest))
+            sign = np.where(rest < 0.0, (-1.0) ** (depth % 2), 1.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            square = np.where(rest == 0.0, 0.0, np.exp(2.0 * log) / rest)  # (1 − x/L)^(2L−1)
+            total = np.sum(2.0 * share * lam * square, axis=1)
+            if noisy:
+                once = np.where(rest == 0.0, depth == 1.0, sign * np.exp(log) / rest)
+                rise = np.where(sign > 0.0, -np.expm1(log), 1.0 + np.exp(log))
+                total -= np.sum(2.0 * noise * lam * once * rise, axis=1)
+        found.append(total)
+    return np.concatenate(found)
