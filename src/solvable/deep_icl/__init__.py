@@ -2,8 +2,25 @@
 
 from .contexts import Spectra as Spectra
 from .contexts import draw_spectra as draw_spectra
+from .laws import AdditiveLaw as AdditiveLaw
+from .laws import Exponents as Exponents
+from .laws import Law as Law
+from .laws import Shape as Shape
+from .laws import additive_law as additive_law
+from .laws import additive_loss as additive_loss
+from .laws import attention_time_exponent as attention_time_exponent
+from .laws import exponents as exponents
+from .laws import law as law
+from .laws import optimal_shape as optimal_shape
+from .model import LinearAttention as LinearAttention
+from .model import gamma_prediction as gamma_prediction
+from .model import train_brute as train_brute
 from .reduced import train as train
 from .run import Run as Run
+from .sgd import SgdRun as SgdRun
+from .sgd import train_sgd as train_sgd
+from .softmax import SoftmaxAttention as SoftmaxAttention
+from .softmax import train_softmax as train_softmax
 from .start import Init as Init
 from .task import Contexts as Contexts
 from .task import FixedStructure as FixedStructure
@@ -11,7 +28,7 @@ from .task import Isotropic as Isotropic
 from .task import RotatedStructure as RotatedStructure
 from .task import sample as sample
 from .theory import Optimum as Optimum
-from .theory import SGDCurve as SGDCurve
+from .theory import SgdCurve as SgdCurve
 from .theory import edge as edge
 from .theory import floor as floor
 from .theory import gamma_curve as gamma_curve

@@ -35,6 +35,7 @@ class Isotropic(eqx.Module):
     alpha: Float[Array, ""]
     noise: Float[Array, ""]
     dim: int | None = eqx.field(static=True)
+    context: int | None = eqx.field(static=True)  # P = αD, where D is given
     queries: int | None = eqx.field(static=True)
 
     def __init__(self, alpha, noise=0.0, dim=None, queries=None):
@@ -42,18 +43,15 @@ class Isotropic(eqx.Module):
         self.noise = _number("noise", noise, 0.0, 1e6)
         self.dim = None if dim is None else validation.whole("dim", dim, 1, MAX_DIM)
         self.queries = _limited("queries", queries, MAX_CONTEXT)
+        self.context = None
         if self.dim is not None and validation.is_concrete(self.alpha):
             length = float(self.alpha) * self.dim
             if round(length) < 1 or abs(length - round(length)) > 1e-9 * length:
                 raise ValueError(f"alpha·dim must be a whole number, at least 1, not {length:.12g}")
+            self.context = round(length)
 
     def __repr__(self) -> str:
         return _words(self, alpha=self.alpha)
-
-    @property
-    def context(self) -> int | None:
-        """P = αD, the context length, where D is given."""
-        return None if self.dim is None else round(float(self.alpha) * self.dim)
 
     @property
     def width(self) -> int | None:

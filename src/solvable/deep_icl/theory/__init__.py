@@ -18,7 +18,7 @@ from ._medium import medium_descent as medium_descent
 from ._medium import medium_of as medium_of
 from ._medium import points_for as points_for
 from ._ridge import ridge_loss as ridge_loss
-from ._sgd import SGDCurve as SGDCurve
+from ._sgd import SgdCurve as SgdCurve
 from ._sgd import sgd_curve as sgd_curve
 from ._shift import shift_radius as shift_radius
 from ._shift import shifted_loss as shifted_loss

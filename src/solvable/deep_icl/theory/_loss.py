@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -127,12 +128,20 @@ def _fixed(
     count = points_of(depth, jnp.max(full * task.lam[None, :]), points)
     check_growth("gamma", 1.0 if rows.ndim > 1 else rows, jnp.max(task.lam), depth)
 
-    def one(gamma: Array) -> tuple[Array, Array]:
-        return fixed_equivalent(task, gamma, depth, count, noisy=noisy)
-
-    values, residual = jax.lax.map(one, full)
-    medium.settled(jnp.max(residual))
+    values, residual = _fixed_rows(task, full, depth=depth, points=count, noisy=noisy)
+    medium.settled(residual)
     return values
+
+
+@partial(jax.jit, static_argnames=("depth", "points", "noisy"))
+def _fixed_rows(
+    task: FixedStructure, rows: Float[Array, "rows dim"], *, depth: float, points: int, noisy: bool
+) -> tuple[Float[Array, " rows"], Float[Array, ""]]:
+    """`fixed_equivalent` at many diagonals, and the largest residual."""
+    values, residuals = jax.lax.map(
+        lambda gamma: fixed_equivalent(task, gamma, depth, points, noisy=noisy), rows
+    )
+    return values, jnp.max(residuals)
 
 
 def fixed_equivalent(
@@ -180,26 +189,22 @@ def _rotated(
     for deep in depths:
         check_growth("step" if by_step else "gamma", rows, top, float(deep))
 
-    def at(step: Array, layers: Array | None, count: int) -> tuple[Array, Array]:
-        return medium.total(m, task.noise, step, layers, points=count, narrow=narrow, noisy=noisy)
+    def at(steps: Array, layers: Array | None, count: int) -> Array:
+        values, residual = medium.totals(
+            m, task.noise, steps, layers, points=count, narrow=narrow, noisy=noisy
+        )
+        medium.settled(residual)
+        return values
 
     if by_step:
         count = points or medium.points_for(float(depths.max()))
-        layers = jnp.asarray(depths, rows.dtype)
-        values, residual = jax.lax.map(lambda eta: at(eta, layers, count), rows)
-        medium.settled(jnp.max(residual))
-        return values
+        return at(rows, jnp.asarray(depths, rows.dtype), count)
     columns = []
     for deep in depths.tolist():
-        count = points_of(deep, rows * top, points)
+        count = points_of(deep, jnp.max(rows) * top, points)
         endless = math.isinf(deep)
         layers = None if endless else as_depth(deep, rows)[None]
-        scale = 1.0 if endless else deep
-        values, residual = jax.lax.map(
-            lambda g, layers=layers, scale=scale, count=count: at(g / scale, layers, count), rows
-        )
-        medium.settled(jnp.max(residual))
-        columns.append(values[:, 0])
+        columns.append(at(rows / (1.0 if endless else deep), layers, count)[:, 0])
     return jnp.stack(columns, axis=1)
 
 

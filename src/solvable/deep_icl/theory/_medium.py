@@ -100,6 +100,23 @@ def total(
 
 
 @partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
+def totals(
+    medium: Medium,
+    noise: Float[Array, ""],
+    steps: Float[Array, " steps"],
+    depths: Float[Array, " depths"] | None,
+    *,
+    points: int,
+    narrow: bool,
+    noisy: bool,
+) -> tuple[Float[Array, "steps depths"], Float[Array, ""]]:
+    """`total` at many steps, and the largest residual."""
+    options = {"points": points, "narrow": narrow, "noisy": noisy}
+    values, residuals = jax.lax.map(lambda eta: total(medium, noise, eta, depths, **options), steps)
+    return values, jnp.max(residuals)
+
+
+@partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
 def medium_descent(
     medium: Medium,
     noise: Float[Array, ""],

@@ -12,7 +12,7 @@ from ..task import Isotropic, check_task
 
 
 @dataclass(frozen=True)
-class SGDCurve:
+class SgdCurve:
     """SGD of one layer at large D.
 
     Attributes:
@@ -40,7 +40,7 @@ def sgd_curve(
     batch: Any,
     queries: Any,
     noisy_queries: bool = False,
-) -> SGDCurve:
+) -> SgdCurve:
     r"""``C ← aC + b`` from Γ = 0, at large D with Θ(D) contexts of Θ(D) tokens.
 
     With ``c = 1 + (1 + σ²)/α`` and ``Γ* = I/c``: ``a = (1 − ηc)² + (η²/τ)(1 + 1/κ)c²``,
@@ -82,7 +82,7 @@ def sgd_curve(
         distance = grown / c**2 + b * total
     mean = 2.0 * (1.0 - 1.0 / c) / c * (1.0 - eta * c) ** count
     far = distance + mean + (1.0 - 1.0 / c) ** 2
-    return SGDCurve(
+    return SgdCurve(
         count,
         jnp.asarray(distance),
         jnp.asarray(c * distance + (c - 1.0) / c),

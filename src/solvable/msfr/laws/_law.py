@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ... import validation
+from ...scaling import longest_window
 from ..start import Init
 from ..task import Task
 from ..theory import ORDERS
@@ -95,34 +96,6 @@ def _entrywise(function: Callable[[np.ndarray], np.ndarray], x: Any) -> np.ndarr
     place = validation.floating("x", x)
     validation.within("x", place, 0.0, open_low=True)
     return function(np.asarray(place).ravel()).reshape(place.shape)
-
-
-def longest_window(
-    x: np.ndarray, local: Callable[[np.ndarray], np.ndarray], exponent: float, tolerance: float
-) -> tuple[float, float]:
-    """Runs of grid points inside the tolerance, their ends refined on a second grid."""
-    slack = tolerance * (abs(exponent) or 1.0)
-    miss = np.abs(local(x) - exponent) - slack
-    inside = miss <= 0.0
-    if not inside.any():
-        best = float(x[np.nanargmin(miss)])
-        return best, best
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
-    runs = edges.reshape(-1, 2)  # [first inside, first outside)
-    first, after = (int(k) for k in max(runs, key=lambda run: x[run[1] - 1] / x[run[0]]))
-
-    def crossing(outside: int, within: int) -> float:
-        if not 0 <= outside < len(x):
-            return float(x[within])
-        ends = x[outside], x[within]
-        for _ in range(2):
-            fine = np.geomspace(*ends, 17)
-            good = np.abs(local(fine) - exponent) <= slack
-            k = int(np.argmax(good)) if good.any() else 16
-            ends = fine[max(k - 1, 0)], fine[k]
-        return float(ends[1])
-
-    return crossing(first - 1, first), crossing(after, after - 1)
 
 
 def check_law(task: Any, init: Any, order: str) -> None:

@@ -1,0 +1,98 @@
+"""The exponents of the loss in time, depth, width, context and compute."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ... import validation
+from ._tail import check_exponents
+
+Time = Literal["scalar", "matrix"]
+TIMES = ("scalar", "matrix")
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """Exponents of the loss in each resource, the others without limit.
+
+    Attributes:
+        time: ``𝓛 ∝ t^-β/(2+β)``, in either unit of time.
+        depth: ``𝓛 ∝ L^-β``.
+        width: ``𝓛 ∝ N^-ν min(β,1)``; for ν < 1 ``N^-min(β,1)``, at N above Σλ.
+        context: ``𝓛 ∝ P^-ν min(β,2)``; for ν < 1 ``P^-min(β,2)``, at P above Σλ.
+        unit: the unit of time, "scalar" or "matrix".
+    """
+
+    time: float
+    depth: float
+    width: float
+    context: float
+    unit: Time = "scalar"
+
+    def compute(
+        self, t: float = 1.0, width: float = 2.0, depth: float = 1.0, context: float = 0.0
+    ) -> float:
+        """The exponent of the loss in compute ``C = t^p N^q L^r P^s``, at the optimal shape.
+
+        ``𝓛 ∝ C^-1/Σ(power/exponent)``; a resource with power 0 is without limit. With matrix time
+        t = N·(scalar time), so that a bounded width is paid for once more.
+
+        Args:
+            t, width, depth, context: the powers p, q, r, s.
+
+        >>> round(exponents(1.25, 0.8).compute(), 5)
+        0.14815
+        """
+        powers = {"t": t, "width": width, "depth": depth, "context": context}
+        for name, power in powers.items():
+            number = validation.floating(name, power)
+            validation.shaped(name, number, ())
+            validation.within(name, number, 0.0, 100.0, open_low=name == "t")
+        if self.unit == "matrix" and width > 0.0:
+            width = width + t
+        total = t / self.time + width / self.width + depth / self.depth + context / self.context
+        return 1.0 / total
+
+
+def exponents(nu: float, beta: float, time: Time = "scalar") -> Exponents:
+    """The exponents of the rotated structure's loss in each resource.
+
+    Time ``β/(2+β)``, depth β, width ``ν min(β,1)``, context ``ν min(β,2)``. At β = 1 the width's
+    law has a logarithm beside it, at β = 2 the context's. For ν ≤ 1, where Σλ grows with D, the
+    effective ridge is Σλ/N in place of ∝ N^-ν, and 1 stands for ν in the last two.
+
+    Args:
+        nu: ν, the capacity exponent.
+        beta: β, the source exponent.
+        time: whether the time of `Exponents.compute` is that of the scalar γ, dγ/dt = −∂𝓛/∂γ,
+            or of the N×N matrix Γ, N times as long.
+
+    >>> exponents(1.5, 1.5).width, exponents(1.5, 1.5).context
+    (1.5, 2.25)
+    """
+    check_exponents(nu, beta)
+    validation.one_of("time", time, TIMES)
+    ridge = float(max(nu, 1.0))
+    return Exponents(
+        time=beta / (2.0 + beta),
+        depth=float(beta),
+        width=ridge * min(beta, 1.0),
+        context=ridge * min(beta, 2.0),
+        unit=time,
+    )
+
+
+def attention_time_exponent(beta: float, m: int = 5) -> float:
+    """The time exponent where γ is a product of m weights that grow alike, γ ∝ w^m.
+
+    ``𝓛 ∝ t^-mβ/(mβ+2)``: five weights in full attention (γ = w_x² w_q w_k w_v), one for γ itself.
+
+    Args:
+        beta: β, the source exponent.
+        m: how many weights make up γ.
+
+    >>> round(attention_time_exponent(0.8), 5), round(attention_time_exponent(0.8, m=1), 5)
+    (0.66667, 0.28571)
+    """
+    check_exponents(1.0, beta)
+    product = validation.whole("m", m, 1, 1000) * beta
+    return product / (product + 2.0)

@@ -1,0 +1,532 @@
+"""Linear attention on tokens, its one-matrix form, and their training on fresh contexts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from .. import training, validation
+from .run import Layers, Request, Run, Time
+from .start import Init
+from .task import Contexts, FixedStructure, Isotropic, RotatedStructure, Task, draw, rotations
+
+_ROOM = 2**24  # numbers of the contexts that are held at once
+_MOST = 2**30  # and of a single one
+
+
+class LinearAttention(eqx.Module):
+    r"""Masked linear attention with a residual stream.
+
+    ``h_μ = W_x x_μ + w_y y_μ``, then L times
+    ``h_μ ← h_μ + 1/(LP) Σ_{ν≤P} M_μν (k_ν·q_μ) v_ν`` with ``q, k, v = W_q h, W_k h, W_v h``, and
+    ``f_μ = w_o·h_μ``. The first P tokens have labels, the others are queries; the mask is −1 in
+    the rows of the context, +1 in those of the queries, and 0 in the columns of the queries.
+
+    Attributes:
+        read: W_x.
+        label: w_y.
+        query, key, value: W_q, W_k, W_v; with an axis of layers where these are not tied.
+        out: w_o.
+        depth: L.
+    """
+
+    read: Float[Array, "hidden dim"]
+    label: Float[Array, " hidden"]
+    query: Float[Array, "*layers hidden hidden"]
+    key: Float[Array, "*layers hidden hidden"]
+    value: Float[Array, "*layers hidden hidden"]
+    out: Float[Array, " hidden"]
+    depth: int = eqx.field(static=True)
+
+    @classmethod
+    def aligned(
+        cls, gamma: Float[Array, "*layers width width"], *, dim: int, depth: int
+    ) -> "LinearAttention":
+        """Attention that does what the matrix Γ does: see `gamma_prediction`.
+
+        The stream has N + 1 coordinates: the first N of x, and the label. There ``W_q = I``,
+        ``W_k = Γ`` and ``W_v = 1`` for the label alone, so that ``Γ = W_qᵀ W_k``.
+
+        Args:
+            gamma: Γ, or one for each layer.
+            dim: D, of the tokens, at least N.
+            depth: L.
+
+        >>> model = LinearAttention.aligned(jnp.eye(2), dim=3, depth=4)
+        >>> model.read.shape, round(model.gamma.item(), 6)
+        ((3, 3), 1.0)
+        """
+        depth = _depth(gamma, depth)
+        width = gamma.shape[-1]
+        eye = jnp.broadcast_to(jnp.eye(width, dtype=gamma.dtype), gamma.shape)
+        one = jnp.ones(gamma.shape[:-2], gamma.dtype)
+        return cls._of(eye, gamma, one, validation.whole("dim", dim, width), depth)
+
+    @classmethod
+    def of_weights(
+        cls, weights: Float[Array, " 4"], *, dim: int, depth: int, width: int | None = None
+    ) -> "LinearAttention":
+        """Aligned attention of four numbers: ``Γ = w_x² w_q w_k w_v I``.
+
+        Args:
+            weights: (w_x, w_q, w_k, w_v).
+            dim: D, of the tokens.
+            depth: L.
+            width: N, at most D; None for D.
+
+        >>> LinearAttention.of_weights(jnp.asarray([2.0, 1.0, 0.5, 1.0]), dim=3, depth=4).gamma
+        Array(2., dtype=float64)
+        """
+        width = dim if width is None else validation.whole("width", width, 1, dim)
+        x, q, k, v = weights
+        eye = jnp.eye(width, dtype=weights.dtype)
+        model = cls._of(q * eye, k * eye, v, dim, validation.whole("depth", depth, 1))
+        return eqx.tree_at(lambda m: m.read, model, x * model.read)
+
+    @classmethod
+    def _of(cls, query: Array, key: Array, value: Array, dim: int, depth: int) -> "LinearAttention":
+        width = query.shape[-1]
+        edge = [(0, 0)] * (query.ndim - 2)
+        last = jnp.zeros(width + 1, query.dtype).at[width].set(1.0)
+        return cls(
+            read=jnp.eye(width + 1, dim, dtype=query.dtype).at[width].set(0.0),
+            label=last,
+            query=jnp.pad(query, [*edge, (0, 1), (0, 1)]),
+            key=jnp.pad(key, [*edge, (0, 1), (0, 1)]),
+            value=jnp.pad(value[..., None, None], [*edge, (width, 0), (width, 0)]),
+            out=last,
+            depth=depth,
+        )
+
+    def __call__(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, " labelled"]
+    ) -> Float[Array, " asked"]:
+        """The predictions at the queries, which are the tokens beyond those with a label.
+
+        Being linear, ``Σ_ν (k_ν·q_μ) v_ν = (Σ_ν v_ν k_νᵀ) q_μ``: no matrix of tokens by tokens.
+        """
+        labelled = y.shape[0]
+        h = x @ self.read.T
+        h = h.at[:labelled].add(y[:, None] * self.label[None, :])
+        sign = jnp.where(jnp.arange(x.shape[0]) < labelled, -1.0, 1.0).astype(h.dtype)
+        share = (sign / (self.depth * labelled))[:, None]
+
+        def layer(h: Array, matrices: tuple[Array, Array, Array]) -> tuple[Array, None]:
+            query, key, value = matrices
+            seen = h[:labelled]
+            memory = (seen @ key.T).T @ (seen @ value.T)  # Σ_ν k_ν v_νᵀ
+            return h + share * ((h @ query.T) @ memory), None
+
+        matrices = (self.query, self.key, self.value)
+        h, _ = _each_layer(layer, h, matrices, self.query.ndim == 3, self.depth)
+        return h[labelled:] @ self.out
+
+    @property
+    def weights(self) -> Float[Array, "4 *layers"]:
+        """(w_x, w_q, w_k, w_v): means over the diagonals of the aligned parts."""
+        width = self.read.shape[0] - 1
+        layers = self.query.shape[:-2]
+        read = jnp.broadcast_to(_diagonal(self.read[:, :width]).mean(), layers)
+        parts = [_diagonal(m).mean(-1) for m in (self.query, self.key)]
+        return jnp.stack([read, *parts, self.value[..., -1, -1]])
+
+    @property
+    def gamma(self) -> Float[Array, "*layers"]:
+        """γ, the mean diagonal of ``w_v W_xᵀ W_qᵀ W_k W_x`` within the x-subspace."""
+        width = self.read.shape[0] - 1
+        read = self.read[:width, :width]
+        query, key = self.query[..., :width, :width] @ read, self.key[..., :width, :width] @ read
+        return self.value[..., -1, -1] * jnp.einsum("...ij,...ij->...", query, key) / width
+
+
+def context_weights(
+    gamma: Float[Array, "*layers width width"],
+    x: Float[Array, "labelled dim"],
+    y: Float[Array, " labelled"],
+    depth: int,
+) -> Float[Array, " width"]:
+    r"""L steps of preconditioned gradient descent on a context's least squares.
+
+    ``w ← w + Γ Xᵀ(y − Xw)/(LP)`` from w = 0, where X has the first N coordinates of the tokens.
+
+    Args:
+        gamma: Γ, or one for each layer.
+        x: the labelled tokens.
+        y: their labels.
+        depth: L.
+
+    Returns:
+        w after L steps, along the first N coordinates; it is 0 along the others.
+    """
+    x = x[:, : gamma.shape[-1]]
+    labelled, width = x.shape
+    if width < 2 * min(depth, labelled):  # then XᵀX is the cheaper
+        moment = x.T @ x / labelled
+        return _descend(gamma, lambda w: moment @ w, x.T @ y / labelled, _depth(gamma, depth))
+    return _descend(
+        gamma, lambda w: x.T @ (x @ w) / labelled, x.T @ y / labelled, _depth(gamma, depth)
+    )
+
+
+def gamma_prediction(
+    gamma: Float[Array, "*layers width width"],
+    x: Float[Array, "tokens dim"],
+    y: Float[Array, " labelled"],
+    depth: int,
+) -> Float[Array, " asked"]:
+    r"""The predictions of aligned attention at the queries, by the one matrix Γ.
+
+    ``f(x) = x·w_L``, which is ``xᵀ[I − (I − ΓΣ̂/L)^L] Σ̂⁺ Xᵀy/P`` with ``Σ̂ = XᵀX/P``.
+
+    Args:
+        gamma: Γ, (N, N) with N at most D, or one for each layer.
+        x: the labelled tokens, then the queries.
+        y: the labels.
+        depth: L.
+
+    >>> x = jnp.asarray([[1.0], [1.0], [3.0]])
+    >>> gamma_prediction(jnp.eye(1), x, jnp.asarray([2.0, 2.0]), 1).tolist()
+    [6.0]
+    """
+    labelled = y.shape[0]
+    return x[labelled:, : gamma.shape[-1]] @ context_weights(gamma, x[:labelled], y, depth)
+
+
+def _depth(gamma: Array, depth: int) -> int:
+    depth = validation.whole("depth", depth, 1)
+    if gamma.ndim == 3 and gamma.shape[0] != depth:
+        raise ValueError(f"gamma must have {depth} layers, as many as depth, not {gamma.shape[0]}")
+    return depth
+
+
+def _diagonal(matrix: Float[Array, "... width more"]) -> Float[Array, "... least"]:
+    """The diagonal of a matrix, without the coordinate of the label."""
+    least = min(matrix.shape[-2] - 1, matrix.shape[-1])
+    return jnp.diagonal(matrix, axis1=-2, axis2=-1)[..., :least]
+
+
+def _each_layer(
+    layer: Callable[[Array, Any], tuple[Array, None]], start: Array, weights: Any, own: bool, depth
+) -> tuple[Array, None]:
+    """A layer after the other, each with its own weights or all with the same."""
+    if own:
+        return jax.lax.scan(layer, start, weights)
+    return jax.lax.scan(lambda state, _: layer(state, weights), start, None, length=depth)
+
+
+def _descend(
+    gamma: Float[Array, "*layers width width"],
+    push: Callable[[Array], Array],
+    target: Float[Array, "width *tasks"],
+    depth: int,
+) -> Float[Array, "width *tasks"]:
+    """``w ← w + Γ(u − Σ̂w)/L`` from w = 0, for u = `target` and w ↦ Σ̂w = `push`."""
+
+    def layer(w: Array, one: Array) -> tuple[Array, None]:
+        return w + one @ (target - push(w)) / depth, None
+
+    return _each_layer(layer, jnp.zeros_like(target), gamma, gamma.ndim == 3, depth)[0]
+
+
+def _finite_loss(task: Task, gamma: Array, depth: int, key: Array, count: int) -> Array:
+    """The mean loss of Γ on fresh contexts with P tokens."""
+    data = draw(task, key, count)
+    labelled, width = task.context, gamma.shape[-1]
+
+    def fit(x: Array, y: Array) -> Array:
+        return context_weights(gamma, x[:labelled], y[:labelled], depth)
+
+    w = jax.vmap(fit)(data.x, data.y)
+    if task.queries is None:
+        return jnp.mean(_all_queries(task, data, data.b.at[:, :width].add(-w)))
+    guess = jnp.einsum("ckn,cn->ck", data.x[:, labelled:, :width], w)
+    return jnp.mean((guess - data.y[:, labelled:]) ** 2)
+
+
+def _all_queries(
+    task: Task, data: Contexts, v: Float[Array, "contexts dim"]
+) -> Float[Array, " contexts"]:
+    """``vᵀΣv``: the mean over all queries."""
+    if isinstance(task, Isotropic):
+        return jnp.sum(v**2, axis=1)
+    if isinstance(task, FixedStructure):
+        return v**2 @ task.lam
+    return jnp.einsum("cd,cde,ce->c", v, data.covariance, v)
+
+
+def _infinite_loss(task: Any, gamma: Array, depth: int, key: Array, count: int) -> Array:
+    """The mean loss of Γ on fresh contexts without end, in the basis where Σ is diagonal.
+
+    There ``v = √ω⊙s − Qw`` with Q the first N columns of a rotation: no signs are needed with it.
+    """
+    lam, root = task.lam, jnp.sqrt(task.omega)
+    turn, sign, ask = jax.random.split(key, 3)
+    if isinstance(task, RotatedStructure):
+        columns = rotations(turn, count, task.dim, task.width)
+
+        def miss(q: Array) -> Array:
+            return root - q @ _descend(
+                gamma, lambda w: q.T @ (lam * (q @ w)), q.T @ (lam * root), depth
+            )
+
+        v = jax.vmap(miss)(columns)
+    else:
+        start = jax.random.rademacher(sign, (count, task.dim), lam.dtype) * root[None, :]
+        target = (start * lam[None, :]).T
+        v = start - _descend(gamma, lambda w: lam[:, None] * w, target, depth).T
+    if task.queries is None:
+        return jnp.mean(v**2 @ lam)
+    x = jax.random.normal(ask, (count, task.queries, task.dim)) * jnp.sqrt(lam)[None, None, :]
+    return jnp.mean(jnp.einsum("ckd,cd->ck", x, v) ** 2)
+
+
+def exact_loss(
+    gamma: Float[Array, "*layers dim dim"],
+    covariance: Float[Array, "dim dim"] | Float[Array, " dim"],
+    root: Float[Array, "dim tasks"],
+    depth: int,
+) -> Float[Array, ""]:
+    r"""The loss of Γ on contexts without end that all have one covariance, exactly.
+
+    ``𝓛 = Tr Vᵀ Σ V`` with ``V = (I − ΓΣ/L)^L Ω^½``, by L products.
+
+    Args:
+        gamma: Γ, or one for each layer.
+        covariance: Σ, or its diagonal where it has no other entries.
+        root: a matrix R with ``R Rᵀ = Ω``, the second moments of the task vector.
+        depth: L.
+
+    >>> exact_loss(0.5 * jnp.eye(2), jnp.eye(2), jnp.eye(2), 1).item()
+    0.5
+    """
+
+    def push(v: Array) -> Array:
+        return covariance[:, None] * v if covariance.ndim == 1 else covariance @ v
+
+    v = root - _descend(gamma, push, push(root), _depth(gamma, depth))
+    return jnp.sum(v * push(v))
+
+
+Place = tuple[Any, Int[Array, ""]]
+
+
+class _Contexts(eqx.Module):
+    """Gradient descent of weights on fresh contexts; a place is (weights, step)."""
+
+    task: Any
+    rate: Any  # as the weights: how far each goes along its gradient
+    seed: Key[Array, ""]
+    depth: int = eqx.field(static=True)
+    contexts: int = eqx.field(static=True)
+    chunks: int = eqx.field(static=True)
+
+    def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
+        """The mean loss on `count` fresh contexts."""
+        raise NotImplementedError
+
+    def seen(self, weights: Any) -> dict[str, Array]:
+        """What is logged of the weights."""
+        raise NotImplementedError
+
+    def _mean(self, look: Callable[[Key[Array, ""], int], Any], step: Int[Array, ""]) -> Any:
+        """The mean of what is looked at over the contexts of a step, some of them at a time."""
+        return mean_of_chunks(look, jax.random.fold_in(self.seed, step), self.contexts, self.chunks)
+
+    def advance(self, params: Place, step: Int[Array, ""]) -> Place:
+        """One step down the gradient of the loss of this step's contexts."""
+        weights, now = params
+        slope = self._mean(lambda *at: jax.grad(self.loss)(weights, *at), now)
+        moved = jax.tree.map(lambda w, rate, g: w - rate * g, weights, self.rate, slope)
+        return moved, now + 1
+
+    def observe(self, params: Place) -> dict[str, Array]:
+        """The weights, and the loss of the contexts that the next step descends."""
+        weights, now = params
+        return {"loss": self._mean(lambda *at: self.loss(weights, *at), now), **self.seen(weights)}
+
+
+def _is_exact(task: Task) -> bool:
+    """Whether the mean over contexts and queries is that of one context."""
+    return isinstance(task, FixedStructure) and task.context is None and task.queries is None
+
+
+class GammaDescent(_Contexts):
+    """Training of the matrix Γ."""
+
+    def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
+        """Of Γ; exact where a context is the same as any other."""
+        task = self.task
+        if task.context is not None:
+            return _finite_loss(task, weights, self.depth, key, count)
+        if _is_exact(task):
+            root = jnp.diag(jnp.sqrt(task.omega))
+            return exact_loss(weights, task.lam, root, self.depth)
+        return _infinite_loss(task, weights, self.depth, key, count)
+
+    def seen(self, weights: Any) -> dict[str, Array]:
+        """Γ's diagonal, or its mean."""
+        diagonal = jnp.diagonal(weights, axis1=-2, axis2=-1)
+        whole = isinstance(self.task, FixedStructure)
+        return {"gamma": diagonal if whole else diagonal.mean(-1)}
+
+
+class AttentionDescent(_Contexts):
+    """Training of the matrices of `LinearAttention`."""
+
+    def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
+        """Of the predictions at the queries."""
+        return token_loss(weights, draw(self.task, key, count), self.task.context)
+
+    def seen(self, weights: Any) -> dict[str, Array]:
+        """γ and the four weights."""
+        return {"gamma": weights.gamma, "weights": weights.weights}
+
+
+def token_loss(model: Any, data: Contexts, labelled: int) -> Float[Array, ""]:
+    """``⟨(f − y)²⟩`` of a model's predictions at the queries of contexts."""
+    guess = jax.vmap(model)(data.x, data.y[:, :labelled])
+    return jnp.mean((guess - data.y[:, labelled:]) ** 2)
+
+
+def mean_of_chunks(
+    look: Callable[[Key[Array, ""], int], Any], key: Key[Array, ""], contexts: int, chunks: int
+) -> Any:
+    """The mean of `look(key, count)` over chunks of the contexts, one after the other."""
+    if chunks == 1:
+        return look(key, contexts)
+
+    def add(total: Any, index: Array) -> tuple[Any, None]:
+        more = look(jax.random.fold_in(key, index), contexts // chunks)
+        return jax.tree.map(jnp.add, total, more), None
+
+    shapes = jax.eval_shape(lambda k: look(k, contexts // chunks), key)
+    zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    total, _ = jax.lax.scan(add, zero, jnp.arange(chunks))
+    return jax.tree.map(lambda x: x / chunks, total)
+
+
+def split_contexts(contexts: int, size: int) -> int:
+    """Into how many equal chunks contexts of `size` numbers go, so that one has room."""
+    if size > _MOST:
+        raise ValueError(
+            f"context, queries, dim or depth must be smaller: a context has {size:.3g} numbers"
+        )
+    fits = (c for c in range(1, contexts) if contexts % c == 0 and contexts // c * size <= _ROOM)
+    return next(fits, contexts)
+
+
+def train_brute(
+    task: Task,
+    start: Init,
+    *,
+    depth: int,
+    lr: Any,
+    steps: int,
+    layers: Layers = "tied",
+    time: Time = "scalar",
+    contexts: int = 64,
+    seed: int = 0,
+    log_every: int | None = None,
+    progress: training.Progress | None = None,
+    resume: Run | None = None,
+) -> Run:
+    r"""Train whole matrices by gradient descent on fresh contexts at every step.
+
+    `Init(gamma=…)` trains the matrix Γ, (N, N). Its step is lr·N, as ``∂𝓛/∂Γ = (∂𝓛/∂γ) I/N``: then
+    γ does in the mean what ``γ ← γ − lr ∂𝓛/∂γ`` does. Untied layers have lr·N·L. For
+    `FixedStructure` every direction has its γ_k, and Γ's step is lr; with contexts without end and
+    all queries no number is random then, and the gradient is exact.
+
+    `Init(weights=…)` trains the matrices of `LinearAttention` on tokens, with w_y = w_o at rest.
+    W_x, W_q and W_k have the step lr·N, and W_v, of which one entry counts, has lr: which is the
+    same as lr·N for all with the update divided by P√N and a W_v that is √N times as large. The
+    four weights then do what gradient descent of (w_x, w_q, w_k, w_v) with step lr does, up to
+    1/N and the noise. W_x reads tokens into the x-subspace only: its row of the label's coordinate
+    stays 0, where a step of lr·N is too long.
+
+    Args:
+        task: the law of contexts; of an `Isotropic` with `dim`.
+        start: where training starts, and what is trained.
+        depth: L.
+        lr: the learning rate, in the time below.
+        steps: how many steps.
+        layers: "tied", or "untied" with a matrix for each layer.
+        time: "scalar": lr is that of γ; "matrix": that of Γ's entries, N times as large.
+        contexts: B, fresh contexts at every step.
+        seed: of the contexts.
+        log_every: steps between two log points; every 400th part of the run unless given.
+        progress: called with (step, steps) now and then.
+        resume: a run of the same problem to go on from; `steps` counts from its beginning.
+
+    Returns:
+        A `Run`; its loss is that of the contexts which the next step descends.
+
+    Raises:
+        training.Interrupted: at Ctrl-C, with the run so far.
+
+    >>> from .task import RotatedStructure
+    >>> task = RotatedStructure(nu=1.0, beta=1.0, dim=4)
+    >>> train_brute(task, Init(gamma=0.0), depth=2, lr=0.1, steps=5, contexts=8).gamma.shape
+    (6,)
+    """
+    count = validation.whole("contexts", contexts, 1)
+    request = Request.check(task, start, depth, lr, layers, time, count, seed)
+    dim, width, depth = task.dim, task.width, request.depth
+    if dim is None or width is None:
+        raise ValueError("dim must be given to train on contexts: Isotropic(alpha, dim=…)")
+    tokens = (task.context or 0) + (task.queries or 0)
+    dtype = jnp.result_type(float)
+    rate, begin = request.rate.astype(dtype), request.start.astype(dtype)
+    if request.attention:
+        labelled_queries(task)
+        params = LinearAttention.of_weights(begin, dim=dim, depth=depth, width=width)
+        rates = jax.tree.map(lambda x: jnp.zeros((), dtype), params)
+        read = (rate * width * jnp.ones(width + 1, dtype)).at[width].set(0.0)[:, None]
+        trained = (read, rate * width, rate * width, rate)
+        rates = eqx.tree_at(lambda m: (m.read, m.query, m.key, m.value), rates, trained)
+        kind, size = AttentionDescent, tokens * (dim + 4 * depth * (width + 1))
+    else:
+        if not isinstance(task, FixedStructure):
+            begin = jnp.broadcast_to(begin[..., None], (*begin.shape, width))
+        params = jnp.einsum("...n,nm->...nm", begin, jnp.eye(width, dtype=dtype))
+        rates = rate if isinstance(task, FixedStructure) else rate * width
+        rates = rates * depth if request.untied else rates
+        kind, size = GammaDescent, max(tokens, width) * dim + 2 * depth * dim
+    count = 1 if _is_exact(task) else count
+    problem = kind(
+        task=task,
+        rate=rates,
+        seed=jax.random.key(request.seed),
+        depth=depth,
+        contexts=count,
+        chunks=split_contexts(count, size),
+    )
+
+    pace = float(validation.floating("lr", lr))  # time is that of the rate which was given
+
+    def label(history: training.History, _: float) -> Run:
+        return Run.of(history, pace)
+
+    return training.follow(
+        problem,
+        (params, jnp.asarray(0)),
+        label,
+        steps=steps,
+        log_every=log_every,
+        progress=progress,
+        resume=resume,
+    )
+
+
+def labelled_queries(task: Task) -> tuple[int, int, int]:
+    """D, P and K of a task whose tokens can be trained on, or an error that names what lacks."""
+    if task.dim is None:
+        raise ValueError("dim must be given to train on tokens: Isotropic(alpha, dim=…)")
+    if task.context is None:
+        raise ValueError("context must be finite to train on tokens")
+    if task.queries is None:
+        raise ValueError("queries must be given to train on tokens")
+    return task.dim, task.context, task.queries
