@@ -92,15 +92,11 @@ class Structured(eqx.Module):
             self.lam = validation.floating("lam", lam)
             if self.lam.ndim != 1 or self.lam.size == 0:
                 raise ValueError(f"lam must be one row of numbers, not shape {self.lam.shape}")
-            validation.within("lam", self.lam, 0.0, 1e100, open_low=True)
+            validation.within("lam", self.lam, MIN_LAM, 1e100)
             weight = validation.floating("omega", omega)
             validation.shaped("omega", weight, self.lam.shape)
             validation.within("omega", weight, 0.0, 1e100)
             self.share = self.lam * weight
-        if validation.is_concrete(self.lam) and float(jnp.min(self.lam)) < MIN_LAM:
-            raise ValueError(
-                f"the smallest eigenvalue must be at least {MIN_LAM:g}: nu or dim is too large"
-            )
         self.noise = _number("noise", noise, 0.0, 1e6)
         self.context = _limited("context", context, MAX_CONTEXT)
         self.queries = _limited("queries", queries, MAX_CONTEXT)

@@ -14,12 +14,14 @@ from ._cost import Cost
 from ._curves import DepthCurves, steps
 from ._exponents import Time
 from ._shape import Shape, check_shape, law_shape
+from ._tail import spectrum
 
 Table = Callable[[float, float, np.ndarray, int], np.ndarray]
 Edge = Callable[[float, float], float]
 MOST_DEPTH = 512
 _ENDLESS_DEPTH = 256  # stands for a depth without limit
 _LONGEST = 100  # contexts up to so many times D are tried
+_CLOSE = 1.02  # N and P are found to this factor: the loss is flat there, to 1e-4
 
 
 def exact_shape(
@@ -37,7 +39,7 @@ def exact_shape(
     """The whole N, L and P, and the t, that make the loss smallest at a given cost.
 
     At each (N, P) the losses of all depths along the flow come from one table over step sizes; the
-    search over (N, P) starts at the sum of laws' best shape and goes by factors, then by ones.
+    search over (N, P) starts at the best shape of the sum of laws and goes by ever smaller factors.
 
     Args:
         budget: what the shape costs.
@@ -92,7 +94,7 @@ class _Search:
         for k, factor in enumerate(factors):
             self.budget = factor * first
             self.best_depth = cache(self._best_depth)
-            loss = self.run(found, 1.5).loss
+            loss = self.run(found, 1.5, 1.1).loss
             if math.isinf(loss):  # half the budget buys nothing
                 factors[k], loss = 1.0, found.loss
             losses.append(loss)
@@ -130,8 +132,8 @@ class _Search:
             depth = self.max_depth
         return at(depth), depth, self._t(width, context, depth)
 
-    def run(self, start: Shape, factor: float = 4.0) -> Shape:
-        """The best shape, from a first guess that may be some factors off."""
+    def run(self, start: Shape, factor: float = 4.0, close: float = _CLOSE) -> Shape:
+        """The best shape, from a first guess that may be some factors off, to a factor `close`."""
         bounded = [name for name in ("N", "P") if name in self.cost.names]
         most = {"N": self.dim, "P": _LONGEST * self.dim}
         guess = {"N": start.width, "P": start.context}
@@ -143,8 +145,10 @@ class _Search:
             k = int(np.argmin(losses)) if losses else 0
             if losses and losses[k] < value:
                 place, value = moves[k], losses[k]
-            elif not losses or all(
-                abs(move[name] - place[name]) <= 1 for move in moves for name in place
+            elif (
+                factor <= close
+                or not losses
+                or all(abs(move[name] - place[name]) <= 1 for move in moves for name in place)
             ):
                 return self._shape(place)
             else:
@@ -201,16 +205,31 @@ def _best_whole(function: Callable[[int], float], low: int, high: int) -> int:
 
 
 def equivalent(nu: float, beta: float, dim: int) -> tuple[Table, Edge]:
-    """The table and the edge of the deterministic equivalent."""
-    from ..task import RotatedStructure
-    from ..theory import edge, loss
+    """The table and the edge of the deterministic equivalent, its tail of directions binned.
 
-    @cache
-    def task(width: float, context: float) -> RotatedStructure:
-        return RotatedStructure(nu=nu, beta=beta, dim=dim, width=int(width), context=context)
+    A projector of rank N is taken D/N times as large, Γ_eff = γ (D/N) Π: only so is there a limit
+    of large D. With Π itself training would take (D/N)² times as long, for no other loss.
+    """
+    import jax.numpy as jnp
+
+    from ..theory import Medium, points_for, totals, upper_edge
+
+    tail = spectrum(nu, beta, dim)
+    nodes = tuple(jnp.asarray(x) for x in (tail.lam, tail.share, tail.weight))
+    silent = jnp.asarray(0.0)
+
+    def medium(width: float, context: float) -> tuple[Medium, bool]:
+        return Medium(*nodes, jnp.asarray(width), jnp.asarray(1.0 / context)), width < dim
 
     def table(width: float, context: float, etas: np.ndarray, max_depth: int) -> np.ndarray:
-        depths = np.arange(1, max_depth + 1)
-        return np.asarray(loss(task(width, context), step=etas, depth=depths))
+        m, narrow = medium(width, context)
+        depths = jnp.asarray(np.arange(1.0, max_depth + 1.0))
+        points = points_for(max_depth)
+        options = {"points": points, "narrow": narrow, "noisy": False}
+        steps = jnp.asarray(etas * dim / width)
+        return np.asarray(totals(m, silent, steps, depths, **options)[0])
 
-    return table, lambda width, context: float(edge(task(width, context)))
+    def edge(width: float, context: float) -> float:
+        return float(upper_edge(*medium(width, context))) * dim / width
+
+    return table, edge

@@ -50,7 +50,7 @@ def optimal_shape(
     cost: str | Callable[..., Any] = "t*N**2*L",
     method: Method = "law",
     time: Time = "scalar",
-    dim: int = 512,
+    dim: int = 10**6,
 ) -> Shape:
     """The time, width, depth and context that make the loss smallest at a given cost.
 
@@ -63,7 +63,9 @@ def optimal_shape(
         method: "law" minimises the sum of the four laws over real N, L, P ≥ 1 and t > 0, and knows
             of D the amplitudes only; "exact" minimises the deterministic equivalent at D over
             whole N, L, P.
-        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long.
+        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. Where N < D
+            the exact Γ is γ (D/N) Π, Π the projector: with Π alone (as in `loss_curve`) there is no
+            limit of large D, and training takes (D/N)² times as long.
         dim: D.
 
     >>> shape = optimal_shape(1e12, nu=1.25, beta=0.8)

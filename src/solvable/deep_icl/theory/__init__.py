@@ -17,6 +17,8 @@ from ._loss import optimum as optimum
 from ._medium import medium_descent as medium_descent
 from ._medium import medium_of as medium_of
 from ._medium import points_for as points_for
+from ._medium import totals as totals
+from ._medium import upper_edge as upper_edge
 from ._ridge import ridge_loss as ridge_loss
 from ._sgd import SgdCurve as SgdCurve
 from ._sgd import sgd_curve as sgd_curve

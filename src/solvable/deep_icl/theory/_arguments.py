@@ -48,7 +48,7 @@ def scalar_times(task: Any, t: Any, time: Any) -> np.ndarray:
         return values
     if task.width is None:
         raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
-    return values / task.width
+    return np.asarray(values / task.width)
 
 
 def gammas_of(gamma: Any, step: Any) -> tuple[Float[Array, "..."], bool]:

@@ -42,20 +42,20 @@ def floor(task: RotatedStructure, limit: Limit, depth: Any = None) -> Float[Arra
     validation.needs_double("a floor")
     lam, share = np.asarray(task.lam), np.asarray(task.share)
     if limit == "width":
-        return jnp.asarray(width_floor(lam, share, task.width))
+        return jnp.asarray(width_floor(lam, share, float(task.width)))
     if task.context is None:
         if limit == "context":
             return jnp.asarray(0.0)
-        return jnp.asarray(width_floor(lam, share, task.width))
+        return jnp.asarray(width_floor(lam, share, float(task.width)))
     if limit == "context":
-        return jnp.asarray(context_floor(lam, share, task.context))
+        return jnp.asarray(context_floor(lam, share, float(task.context)))
     if task.context <= task.width + 1:
         raise ValueError(
             f"context must be greater than width + 1 = {task.width + 1} for the limit 'both', not "
             f"{task.context}"
         )
     excess = (task.context - 1.0) / (task.context - task.width - 1.0)
-    return jnp.asarray(excess * width_floor(lam, share, task.width))
+    return jnp.asarray(excess * width_floor(lam, share, float(task.width)))
 
 
 def level(lam: np.ndarray, count: float) -> float:

@@ -21,13 +21,11 @@ SMALL = 1e-4  # steps, times the edge, below which the slope is interpolated fro
 RESIDUAL = 1e-9
 
 
-def medium_of(task: RotatedStructure, width: Any = None, context: Any = None) -> Medium:
-    """The medium of a task; width and context may be other numbers than its own, whole or not."""
-    width = task.width if width is None else width
-    context = task.context if context is None else context
-    spread = 0.0 if context is None or context == math.inf else 1.0 / context
-    kind = task.lam.dtype
-    return Medium(task.lam, task.share, jnp.asarray(width, kind), jnp.asarray(spread, kind))
+def medium_of(task: RotatedStructure) -> Medium:
+    """The medium of a task."""
+    spread = 0.0 if task.context is None else 1.0 / task.context
+    numbers = (jnp.asarray(x, task.lam.dtype) for x in (task.width, spread))
+    return Medium(task.lam, task.share, jnp.ones_like(task.lam), *numbers)
 
 
 def preconditioned(task: FixedStructure, gamma: Float[Array, " dim"]) -> Medium:
@@ -35,7 +33,11 @@ def preconditioned(task: FixedStructure, gamma: Float[Array, " dim"]) -> Medium:
     spread = 0.0 if task.context is None else 1.0 / task.context
     kind = task.lam.dtype
     return Medium(
-        gamma * task.lam, task.share, jnp.asarray(task.dim, kind), jnp.asarray(spread, kind)
+        gamma * task.lam,
+        task.share,
+        jnp.ones_like(task.lam),
+        jnp.asarray(task.dim, kind),
+        jnp.asarray(spread, kind),
     )
 
 
@@ -142,7 +144,7 @@ def medium_descent(
         ][0]
 
     share = jnp.sum(medium.share)
-    portion = medium.width / medium.lam.shape[0] if narrow else jnp.ones_like(noise)
+    portion = medium.width / medium.dim if narrow else jnp.ones_like(noise)
     first = 2.0 * portion * jnp.sum(medium.share * medium.lam)
     found, slope = jax.jvp(value, (jnp.maximum(step, low),), (jnp.ones_like(step),))
     slope = -slope / depth
