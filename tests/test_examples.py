@@ -25,6 +25,13 @@ def test_the_plateaus_end_when_predicted(tmp_path):
     assert (tmp_path / "plateaus.png").stat().st_size > 0
 
 
+def test_the_best_shapes_follow_the_law_of_compute(tmp_path):
+    main = runpy.run_path(str(ROOT / "examples" / "deep_shapes.py"))["main"]
+    assert main(tmp_path) <= 1e-6  # a sum of powers at its minimum is a power, once L > 1
+    assert (tmp_path / "deep_shapes.svg").stat().st_size > 0
+    assert (tmp_path / "deep_shapes.png").stat().st_size > 0
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_say_what_they_do(example):
     help_text = subprocess.run(
@@ -39,11 +46,21 @@ def blocks(file):
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
-@pytest.mark.parametrize("place", range(3), ids=["msfr", "shallow_icl", "single_location"])
+LABS = ["msfr", "shallow_icl", "single_location", "deep_icl"]
+
+
+@pytest.mark.parametrize("place", range(len(LABS)), ids=LABS)
 def test_the_python_of_the_readme_runs(place):
     code = blocks("README.md")
-    assert len(code) == 3
+    assert len(code) == len(LABS)
     exec(compile(code[place], "README.md", "exec"), {})
+
+
+def test_the_python_of_the_page_on_deep_icl_runs():
+    names = {}
+    for code in blocks("docs/deep_icl.md"):
+        exec(compile(code, "docs/deep_icl.md", "exec"), names)
+    assert names["run"].loss[-1] < 0.08
 
 
 def test_the_python_of_the_page_on_reproducing_runs(tmp_path, monkeypatch):

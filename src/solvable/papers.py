@@ -20,6 +20,7 @@ class Paper:
         authors: first and last names, in the paper's order.
         venue: where it was published.
         year: when.
+        arxiv: its number there, of a preprint; empty for a paper of a conference.
     """
 
     lab: str
@@ -28,17 +29,22 @@ class Paper:
     authors: tuple[str, ...]
     venue: str
     year: int
+    arxiv: str = ""
 
     @property
     def bibtex(self) -> str:
         """The BibTeX entry; the title's second braces keep its capitals."""
+        if self.arxiv:
+            where = {"eprint": self.arxiv, "archivePrefix": "arXiv"}
+        else:
+            where = {"booktitle": self.venue}
         return _entry(
-            "inproceedings",
+            "misc" if self.arxiv else "inproceedings",
             self.key,
             {
                 "title": f"{{{self.title}}}",
                 "author": " and ".join(self.authors),
-                "booktitle": self.venue,
+                **where,
                 "year": str(self.year),
             },
         )
@@ -71,6 +77,17 @@ PAPERS = {
             authors=("Pierre Marion", "Raphaël Berthier", "Gérard Biau", "Claire Boyer"),
             venue="International Conference on Learning Representations (ICLR)",
             year=2025,
+        ),
+        Paper(
+            lab="deep_icl",
+            key="bordelon2025theory",
+            title=(
+                "Theory of Scaling Laws for In-Context Regression: Depth, Width, Context and Time"
+            ),
+            authors=("Blake Bordelon", "Mary I. Letey", "Cengiz Pehlevan"),
+            venue="arXiv:2510.01098",
+            year=2025,
+            arxiv="2510.01098",
         ),
     )
 }

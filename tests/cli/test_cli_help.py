@@ -15,6 +15,7 @@ HEAVY = (
     "solvable.msfr",
     "solvable.shallow_icl",
     "solvable.single_location",
+    "solvable.deep_icl",
 )
 COMMANDS = (
     [],
@@ -23,10 +24,12 @@ COMMANDS = (
     ["solve", "msfr"],
     ["solve", "shallow_icl"],
     ["solve", "single_location"],
+    ["solve", "deep_icl"],
     ["train"],
     ["train", "msfr"],
     ["train", "shallow_icl"],
     ["train", "single_location"],
+    ["train", "deep_icl"],
     ["cite"],
     ["completion"],
 )
@@ -56,7 +59,12 @@ def test_every_command_has_help_on_standard_output(solvable, words):
 @pytest.mark.parametrize("command", ["solve", "train"])
 @pytest.mark.parametrize(
     ("lab", "option"),
-    [("msfr", "--num-tasks"), ("shallow_icl", "--dim"), ("single_location", "--dim")],
+    [
+        ("msfr", "--num-tasks"),
+        ("shallow_icl", "--dim"),
+        ("single_location", "--dim"),
+        ("deep_icl", "--depth"),
+    ],
 )
 def test_options_are_spelled_without_the_name_of_their_group(solvable, command, lab, option):
     out = solvable(command, lab, "--help").out
@@ -71,7 +79,7 @@ def test_help_names_the_symbol_of_the_paper(solvable):
     assert "--alpha FLOAT exponent α of the task law p_s ∝ s^-α, in (1, 10] (default: 1.8)" in out
 
 
-@pytest.mark.parametrize("lab", ["msfr", "shallow_icl", "single_location"])
+@pytest.mark.parametrize("lab", ["msfr", "shallow_icl", "single_location", "deep_icl"])
 def test_help_tells_no_default_where_there_is_none(solvable, lab):
     for command in ("solve", "train"):
         out = solvable(command, lab, "--help").out

@@ -24,6 +24,7 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
             "authors": ["Bochen Lyu", "Di Wang", "Zhanxing Zhu"],
             "venue": "International Conference on Learning Representations (ICLR)",
             "year": 2025,
+            "arxiv": "",
         },
     }
 
@@ -80,6 +81,14 @@ def test_cite_prints_bibtex_of_solvable_and_of_every_paper(solvable):
         "title": "{A Solvable Attention for Neural Scaling Laws}",
         "author": "Bochen Lyu and Di Wang and Zhanxing Zhu",
         "booktitle": "International Conference on Learning Representations (ICLR)",
+        "year": "2025",
+    }
+    title = "Theory of Scaling Laws for In-Context Regression: Depth, Width, Context and Time"
+    assert entries["bordelon2025theory"] == {
+        "title": f"{{{title}}}",
+        "author": "Blake Bordelon and Mary I. Letey and Cengiz Pehlevan",
+        "eprint": "2510.01098",
+        "archivePrefix": "arXiv",
         "year": "2025",
     }
 

@@ -15,11 +15,15 @@ SENTENCES = [
     ("--frobnicate", "--frobnicate is not an option of solvable"),
     (
         "solve",
-        "a lab must be named, one of msfr, shallow_icl, single_location; see solvable solve --help",
+        "a lab must be named, one of msfr, shallow_icl, single_location, deep_icl; "
+        "see solvable solve --help",
     ),
-    ("solve nolab", "lab must be one of msfr, shallow_icl, single_location, not 'nolab'"),
-    ("train nolab --alpha 2", "lab must be one of msfr, shallow_icl, single_location, not 'nolab'"),
-    ("solve None", "lab must be one of msfr, shallow_icl, single_location, not 'None'"),
+    ("solve nolab", "lab must be one of msfr, shallow_icl, single_location, deep_icl, not 'nolab'"),
+    (
+        "train nolab --alpha 2",
+        "lab must be one of msfr, shallow_icl, single_location, deep_icl, not 'nolab'",
+    ),
+    ("solve None", "lab must be one of msfr, shallow_icl, single_location, deep_icl, not 'None'"),
     ("solve --alpha 2 msfr", "--alpha must come after the name of a lab, one of msfr, shallow_icl"),
     (
         "solve msfr --alfa 2",
@@ -35,7 +39,10 @@ SENTENCES = [
     ("solve msfr --order second", "--order must be one of exact, zeroth, first, not 'second'"),
     ("completion", "shell must be given; see solvable completion --help"),
     ("completion powershell", "shell must be one of bash, zsh, fish, not 'powershell'"),
-    ("cite nolab", "target must be one of msfr, shallow_icl, single_location, not 'nolab'"),
+    (
+        "cite nolab",
+        "target must be one of msfr, shallow_icl, single_location, deep_icl, not 'nolab'",
+    ),
     ("solve msfr --alpha 1.0", "alpha must lie in (1, 10], not 1"),
     ("solve msfr --alpha nan", "alpha must lie in (1, 10], not nan"),
     ("solve msfr --context -5", "context must lie in (0, 1e+09], not -5"),

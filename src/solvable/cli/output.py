@@ -1,7 +1,7 @@
 """Where a curve goes: a table, one JSON document, a CSV file, a picture."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from .arguments import Flag, MaybeFile
@@ -28,9 +28,12 @@ class Curve:
     Attributes:
         facts: what was asked, as the JSON document tells it.
         words: the same to read.
-        columns: the points, by the name of the column; `time` and `loss` among them.
+        columns: the points, by the name of the column.
         shown: the columns of the table, with their headings.
         rows: what else there is to read.
+        x: the column that a picture is drawn over, and
+        symbol: how its axis is labelled.
+        lines: the columns that are drawn, with their labels.
     """
 
     facts: dict[str, Any]
@@ -38,6 +41,9 @@ class Curve:
     columns: dict[str, Sequence[int | float]]
     shown: dict[str, str]
     rows: Rows | None = None
+    x: str = "time"
+    symbol: str = "t"
+    lines: Mapping[str, str] = field(default_factory=lambda: {"loss": ""})
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,8 @@ class OutputOptions:
             from .picture import draw
 
             kind = self.plot.suffix.lower().removeprefix(".")
-            picture = draw(curve.columns["time"], curve.columns["loss"], kind)
+            lines = {label: curve.columns[name] for name, label in curve.lines.items()}
+            picture = draw(curve.columns[curve.x], lines, kind, curve.symbol)
             write_file("plot", self.plot, picture)
             note(f"wrote {self.plot}")
         if self.json:
@@ -105,7 +112,7 @@ def _whole(rows: Rows) -> list[Any]:
 
 def _table(curve: Curve, all_written: bool) -> list[Any]:
     table = _empty(curve.shown.values())
-    points = len(curve.columns["time"])
+    points = len(curve.columns[curve.x])
     rows = min(ROWS, points)
     for row in range(rows):
         point = round(row * (points - 1) / max(1, rows - 1))

@@ -1,28 +1,39 @@
-"""The picture of one curve."""
+"""The picture of a curve, or of several over the same points."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 
 from ..style import figure_style
 
+Points = Sequence[int | float]
 
-def draw(time: Sequence[int | float], loss: Sequence[int | float], kind: str) -> bytes:
-    """L against t on logarithmic axes, as the content of a `kind` ("svg", "png", "pdf") file.
+
+def draw(x: Points, lines: Mapping[str, Points], kind: str, symbol: str = "t") -> bytes:
+    """L on logarithmic axes, as the content of a `kind` ("svg", "png", "pdf") file.
 
     Points at which a logarithm does not exist (t = 0, or after divergence) are left out.
+
+    Args:
+        x: what the curves are drawn over.
+        lines: the curves by their labels.
+        kind: of the file.
+        symbol: of x.
     """
     from matplotlib.figure import Figure
 
-    pairs = zip(time, loss, strict=True)
-    points = [(t, value) for t, value in pairs if t > 0.0 and 0.0 < value < math.inf]
     content = BytesIO()
     with figure_style():
         figure = Figure()
         axes = figure.add_subplot()
-        axes.loglog(*zip(*points, strict=True) if points else ((), ()))
-        axes.set_xlabel("$t$")
-        axes.set_ylabel("$L$")
+        for label, values in lines.items():
+            pairs = zip(x, values, strict=True)
+            points = [(t, y) for t, y in pairs if 0.0 < t < math.inf and 0.0 < y < math.inf]
+            axes.loglog(*zip(*points, strict=True) if points else ((), ()), label=label)
+        axes.set_xlabel(f"${symbol}$")
+        axes.set_ylabel("$L$" if len(lines) == 1 else "loss")
+        if len(lines) > 1:
+            axes.legend(fontsize=8.0)
         # Without the date, the same curve gives the same file.
         dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         figure.savefig(content, format=kind, metadata=dateless.get(kind))

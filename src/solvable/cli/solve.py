@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from .arguments import Command, choice
+from .deep_icl.solve import SolveDeepIcl
 from .msfr.solve import SolveMsfr
 from .shallow_icl.solve import SolveShallowIcl
 from .single_location.solve import SolveSingleLocation
@@ -17,6 +18,7 @@ class Solve:
         "msfr": SolveMsfr,
         "shallow_icl": SolveShallowIcl,
         "single_location": SolveSingleLocation,
+        "deep_icl": SolveDeepIcl,
     }
 
     lab: Annotated[Command, choice(labs)]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from .arguments import Command, choice
+from .deep_icl.train import TrainDeepIcl
 from .msfr.train import TrainMsfr
 from .shallow_icl.train import TrainShallowIcl
 from .single_location.train import TrainSingleLocation
@@ -17,6 +18,7 @@ class Train:
         "msfr": TrainMsfr,
         "shallow_icl": TrainShallowIcl,
         "single_location": TrainSingleLocation,
+        "deep_icl": TrainDeepIcl,
     }
 
     lab: Annotated[Command, choice(labs)]

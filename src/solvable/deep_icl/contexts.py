@@ -76,8 +76,8 @@ class Spectra:
                 small = -np.expm1(depth * np.log1p(-np.minimum(part, 0.5)))
                 gone = np.where(part < 0.5, small, 1.0 - (1.0 - part) ** depth)
             phi = np.where(s > 1e-14, gone / np.where(s > 1e-14, s, 1.0), gamma)
-            loss = np.einsum("ci,cij,cj->c", phi, square, phi) + np.sum(phi**2 * noise, axis=1)
-            return self.start - 2.0 * np.sum(phi * linear, axis=1) + loss
+            slope = (square @ phi[:, :, None])[:, :, 0] + phi * noise - 2.0 * linear
+            return self.start + np.sum(phi * slope, axis=1)
 
 
 def _draw(
@@ -139,7 +139,7 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
     if gamma is not None:
         check_task(task, FixedStructure)
         row = validation.floating("gamma", gamma)
-        validation.shaped("gamma", row, (task.dim,))
+        validation.shaped("gamma", row, lam.shape)
         validation.within("gamma", row, 0.0, open_low=True)
         lam = lam * row  # in the frame of Γ^-½ x
     width = task.width if isinstance(task, RotatedStructure) else lam.shape[0]
@@ -150,6 +150,5 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
         _draw(*law, generator, min(room, count - done), width, task.context)
         for done in range(0, count, room)
     ]
-    return Spectra(
-        *(np.concatenate(each) for each in zip(*parts, strict=True)), float(np.sum(law[1]))
-    )
+    s, linear, square, noise = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Spectra(s, linear, square, noise, float(np.sum(law[1])))

@@ -178,6 +178,7 @@ def train(
         training.Interrupted: at Ctrl-C, with the run so far.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> from solvable.deep_icl import Isotropic
     >>> run = train(Isotropic(alpha=2.0), Init(gamma=0.0), depth=8, lr=1.0, steps=2000)
     >>> print(run.gamma[-1].round(4), run.loss[-1].round(6))
     5.3333 0.026576

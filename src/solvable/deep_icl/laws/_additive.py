@@ -103,7 +103,8 @@ def additive_law(
     Args:
         nu: ν, the capacity exponent.
         beta: β, the source exponent.
-        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long.
+        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. Where N < D,
+            γ is that of γ (D/N) Π: with the projector Π alone it takes (D/N)² times as long.
         dim: D, whose amplitudes are taken.
 
     >>> round(float(additive_law(1.25, 0.8)(t=1e6, width=1e3, depth=1e3)), 5)
@@ -150,7 +151,8 @@ def additive_loss(
         nu: ν, the capacity exponent.
         beta: β, the source exponent.
         t, width, depth, context: t, N, L and P; what is not given has no limit.
-        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long.
+        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. Where N < D,
+            γ is that of γ (D/N) Π: with the projector Π alone it takes (D/N)² times as long.
         dim: D, whose amplitudes are taken.
 
     >>> round(float(additive_loss(1.5, 0.8, depth=64.0)), 6)

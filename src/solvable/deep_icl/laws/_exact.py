@@ -215,16 +215,17 @@ def equivalent(nu: float, beta: float, dim: int) -> tuple[Table, Edge]:
     from ..theory import Medium, points_for, totals, upper_edge
 
     tail = spectrum(nu, beta, dim)
-    nodes = tuple(jnp.asarray(x) for x in (tail.lam, tail.share, tail.weight))
+    lam, share, weight = (jnp.asarray(x) for x in (tail.lam, tail.share, tail.weight))
     silent = jnp.asarray(0.0)
 
     def medium(width: float, context: float) -> tuple[Medium, bool]:
-        return Medium(*nodes, jnp.asarray(width), jnp.asarray(1.0 / context)), width < dim
+        numbers = jnp.asarray(width), jnp.asarray(1.0 / context)
+        return Medium(lam, share, weight, *numbers), width < dim
 
     def table(width: float, context: float, etas: np.ndarray, max_depth: int) -> np.ndarray:
         m, narrow = medium(width, context)
         depths = jnp.asarray(np.arange(1.0, max_depth + 1.0))
-        points = points_for(max_depth)
+        points = points_for(float(max_depth))
         options = {"points": points, "narrow": narrow, "noisy": False}
         steps = jnp.asarray(etas * dim / width)
         return np.asarray(totals(m, silent, steps, depths, **options)[0])

@@ -17,20 +17,16 @@ MAX_LOG = 650.0  # losses beyond e^650 are refused: squares of them overflow
 
 def depths_of(depth: Any) -> np.ndarray:
     """Depths as floats of any shape: whole numbers from 1; None and infinity are without end."""
-    given = [depth] if depth is None else depth
-    entries = np.asarray(
-        [math.inf if d is None else d for d in np.ravel(np.asarray(given, object))], dtype=object
-    )
-    shape = () if depth is None else np.shape(given)
+    given = np.asarray(math.inf if depth is None else depth, dtype=object)
     values = [
         math.inf
-        if isinstance(d, float | np.floating) and d == math.inf
+        if d is None or (isinstance(d, float | np.floating) and d == math.inf)
         else float(validation.whole("depth", d, 1, MAX_DEPTH))
-        for d in entries
+        for d in given.ravel()
     ]
     if not values:
         raise ValueError("depth must have at least one value")
-    return np.asarray(values).reshape(shape)
+    return np.asarray(values).reshape(given.shape)
 
 
 def check_time(time: Any) -> None:

@@ -27,21 +27,21 @@ class Medium(NamedTuple):
     Attributes:
         lam: eigenvalues of the covariance.
         share: a_k = ω_k λ_k.
-        count: how many directions an eigenvalue stands for; D is their sum.
+        weight: how many directions an eigenvalue stands for; D is their sum.
         width: N, any positive number up to D.
         spread: 1/P; 0 for contexts without end.
     """
 
     lam: Float[Array, " dim"]
     share: Float[Array, " dim"]
-    count: Float[Array, " dim"]
+    weight: Float[Array, " dim"]
     width: Float[Array, ""]
     spread: Float[Array, ""]
 
     @property
     def dim(self) -> Float[Array, ""]:
         """D."""
-        return jnp.sum(self.count)
+        return jnp.sum(self.weight)
 
 
 class Loss(NamedTuple):
@@ -82,7 +82,7 @@ def _as(dtype: Any, *values: Array) -> list[Array]:
 def _map(m: Medium, kappa: Array, *, narrow: bool) -> tuple[Array, Array, Array, Array]:
     """``z = κ (1 − τ/P) (N − τ)/(D − τ)``, dz/dκ, ``1 − τ/P`` and τ, at one κ, real or complex."""
     lam, width, spread, dim = _as(kappa.dtype, m.lam, m.width, m.spread, m.dim)
-    g, weight = 1.0 / (lam + kappa), (m.count * m.lam).astype(kappa.dtype)
+    g, weight = 1.0 / (lam + kappa), (m.weight * m.lam).astype(kappa.dtype)
     tau, slope = jnp.sum(weight * g), jnp.sum(weight * g**2)
     u = 1.0 - tau * spread
     z, rate = kappa * u, 1.0 / kappa + slope * spread / u
@@ -121,7 +121,7 @@ def edge(m: Medium, *, narrow: bool) -> Float[Array, ""]:
 
 def _positive_root(m: Medium, z: Float[Array, ""], *, narrow: bool) -> Float[Array, ""]:
     """κ > 0 with z(κ) = z > 0, where τ < min(N, P): there z grows with κ."""
-    dim, trace = m.dim, jnp.sum(m.count * m.lam)
+    dim, trace = m.dim, jnp.sum(m.weight * m.lam)
     width = m.width if narrow else dim
     fewest = 1.0 / jnp.maximum(m.spread, 1.0 / width)
     low = jnp.log(z * dim / width)
@@ -278,11 +278,11 @@ def _pairs(
     m: Medium, p: _Points, q: _Points, *, narrow: bool, noisy: bool
 ) -> tuple[Complex[Array, "some points"], Complex[Array, "some points"] | None]:
     """F(z, z') for z in p and z' in q, and its counterpart for the noise."""
-    weights = [m.share, m.count * m.lam**2]
+    weights = [m.share, m.weight * m.lam**2]
     if narrow or noisy:
-        weights.append(m.count * m.lam)
+        weights.append(m.weight * m.lam)
     if narrow:
-        weights += [m.share * m.lam, m.count]
+        weights += [m.share * m.lam, m.weight]
     sums = _products(jnp.stack(weights), m.lam, p.kappa, q.kappa)
     spread, width, dim = _as(p.z.dtype, m.spread, m.width, m.dim)
 

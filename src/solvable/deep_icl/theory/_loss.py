@@ -89,7 +89,7 @@ def loss(
         if points % 2:
             raise ValueError(f"points must be even, not {points}")
     along = isinstance(task, FixedStructure) and places.ndim > 0
-    if along:
+    if isinstance(task, FixedStructure) and along:
         validation.shaped("gamma", places, (*places.shape[:-1], task.dim))
     rows = places.reshape(-1, places.shape[-1]) if along else places.reshape(-1)
     shape = places.shape[:-1] if along else places.shape
@@ -114,6 +114,7 @@ def _values(
         return jax.vmap(lambda g: each(g, factor, layers))(rows)
     if isinstance(task, FixedStructure):
         return jnp.stack([_fixed(task, rows, float(d), by_step, noisy, points) for d in depths], 1)
+    assert isinstance(task, RotatedStructure)
     return _rotated(task, rows, depths, by_step, noisy, points)
 
 
@@ -211,8 +212,8 @@ def _rotated(
 def edge(task: Task) -> Float[Array, ""]:
     """The upper edge of the spectrum of what a layer descends: γ·edge/L < 2 is stable.
 
-    >>> edge(RotatedStructure(nu=1.25, beta=1.0, dim=100)).item()
-    1.0
+    >>> round(edge(RotatedStructure(nu=1.25, beta=1.0, dim=100, width=50)).item(), 4)
+    0.5494
     """
     check_task(task)
     if isinstance(task, Isotropic):
@@ -270,6 +271,7 @@ def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
         return gamma, spectral_loss(s, jnp.asarray(gamma), jnp.asarray(depth))
     if math.isinf(depth):
         raise ValueError("depth must be finite for an optimum with finite width or context")
+    assert isinstance(task, RotatedStructure)
     curve = RotatedDescent(task, depth)
     step = medium.best_step(lambda eta: curve.slope(eta * depth), float(edge(task)))
     gamma = step * depth

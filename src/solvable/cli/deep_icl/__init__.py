@@ -1,0 +1,1 @@
+"""What the commands offer for the deep_icl lab."""

@@ -1,0 +1,39 @@
+"""The paper's experiments and claims, and a figure that it lacks."""
+
+from . import (
+    depth,
+    fs,
+    fs_ood,
+    full_attention,
+    iso_landscape,
+    iso_sgd,
+    iso_training,
+    joint,
+    optimal_shape,
+    rrs_beta,
+    rrs_landscape,
+    rrs_time,
+    softmax,
+    untied,
+    width,
+)
+
+# In the order of the report.
+_MODULES = (
+    iso_training,
+    iso_landscape,
+    iso_sgd,
+    fs,
+    fs_ood,
+    rrs_time,
+    rrs_beta,
+    rrs_landscape,
+    width,
+    depth,
+    joint,
+    untied,
+    full_attention,
+    softmax,
+    optimal_shape,
+)
+FIGURES = tuple(module.FIGURE for module in _MODULES)
