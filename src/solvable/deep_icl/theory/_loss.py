@@ -213,7 +213,7 @@ def edge(task: Task) -> Float[Array, ""]:
     """The upper edge of the spectrum of what a layer descends: γ·edge/L < 2 is stable.
 
     >>> round(edge(RotatedStructure(nu=1.25, beta=1.0, dim=100, width=50)).item(), 4)
-    0.5494
+    0.6104
     """
     check_task(task)
     if isinstance(task, Isotropic):
