@@ -260,11 +260,33 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     assert [float(row["loss_8"]) for row in rows] == loss.tolist()
     out = solvable("train", "deep_icl", *SMALL, "--weights", 0.4, "--steps", 20).out
     assert max(map(len, out.splitlines())) <= 80
-    assert ["step", "t", "L(t)", "γ", "w_x", "w_v"] in map(str.split, out.splitlines())
+    assert ["step", "t", "loss", "γ", "w_x", "w_v"] in map(str.split, out.splitlines())
     out = solvable("solve", "deep_icl", *SMALL, "--over", "depth", "--csv", path).out
     assert max(map(len, out.splitlines())) <= 80
     header = path.read_text().splitlines()[0]
     assert header == "depth,gamma,load,loss,floor"
+
+
+def test_untied_layers_part_only_if_they_differ(solvable):
+    words = ("train", "deep_icl", *SMALL, "--layers", "untied", "--depth", 2, "--steps", 5)
+    assert "equal layers stay equal" in solvable(*words).out
+    apart = solvable(*words, "--gamma", 0.1, 0.2)
+    assert "from γ = 0.1, 0.2" in apart.out
+    assert "equal layers" not in apart.out
+
+
+def test_what_it_goes_over_is_not_given_twice(solvable):
+    done = solvable("solve", "deep_icl", "--over", "width", "--width", 8)
+    assert done.status == 2
+    assert "give its values to --at" in done.err
+
+
+def test_many_depths_fit_into_80_columns_with_their_powers_of_ten(solvable):
+    words = ("--depth", *range(1, 9), "--points", 3)
+    out = solvable("solve", "deep_icl", *SMALL, *words).out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+    assert "7 of 9 columns; --csv FILE writes them all" in out
 
 
 @pytest.mark.parametrize("over", ["time", "gamma", "depth"])

@@ -45,6 +45,11 @@ def test_what_the_cost_does_not_contain_has_no_limit():
     assert (alone.time, alone.depth) == (pytest.approx(5e5), math.inf)
 
 
+def test_a_budget_below_the_laws_says_so():
+    assert laws.optimal_shape(100.0, nu=1.25, beta=0.8).status.startswith("beyond the laws")
+    assert laws.optimal_shape(1e6, nu=1.25, beta=0.8).status == "ok"
+
+
 COSTS = {
     "t*N**2*L": lambda t, N, L, P: t * N**2 * L,
     "t*(N**2*L + 40*N) + 1e4*N**1.5": lambda t, N, L, P: t * (N**2 * L + 40 * N) + 1e4 * N**1.5,
@@ -100,7 +105,7 @@ def test_a_function_is_as_good_as_an_expression():
 def test_small_budgets_end_at_one_layer():
     small = laws.optimal_shape(1e-2, nu=1.25, beta=0.8)
     assert small.depth == 1.0
-    assert small.status == "ok"
+    assert small.status.startswith("beyond the laws")
 
 
 @pytest.mark.parametrize(("nu", "beta"), [(1.5, 1.0), (1.0, 0.8), (0.7, 0.8), (1.5, 2.0)])

@@ -115,9 +115,12 @@ def test_interrupted_training_keeps_what_it_has():
     assert 0 < caught.value.run.step[-1] < 10**7
 
 
-def test_a_step_that_is_too_large_says_so():
-    run = deep.train(RRS, ZERO, depth=3, lr=1e6, steps=50)
+@pytest.mark.parametrize("task", [RRS, NARROW, deep.FixedStructure(1.25, 1.25, 8, context=20)])
+def test_a_step_that_is_too_large_says_so(task):
+    """Also where γ is thrown below 0, of which the equivalent knows nothing."""
+    run = deep.train(task, ZERO, depth=3, lr=1e6, steps=50)
     assert run.status == "diverged"
+    assert not np.isfinite(run.loss[-1])
 
 
 def test_start_with_arrays():

@@ -169,7 +169,7 @@ def test_single_contexts_are_the_descent_they_stand_for():
         ),
         (
             lambda: deep.loss_curve(deep.Isotropic(1.0), 1.0, 4, start=deep.Init(gamma=50.0)),
-            r"start must be below the optimum",
+            r"start must be below γ = 2, the optimum at depth 4, not at 50",
         ),
         (
             lambda: deep.loss_curve(deep.FixedStructure(1.0, 1.0, 4, context=9), 1.0),

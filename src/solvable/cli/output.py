@@ -10,6 +10,8 @@ from .screen import note, print_json, print_rich
 
 PICTURES = (".svg", ".png", ".pdf")
 ROWS = 14  # of a table, the first and the last point among them
+COLUMNS = 7  # that fit into 80 characters
+DIGITS = {5: 5, 6: 3, COLUMNS: 2}  # of numbers, by the number of columns
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Curve:
         rows: what else there is to read.
         x: the column that a picture is drawn over, and
         symbol: how its axis is labelled.
+        y: how the other axis is labelled.
         lines: the columns that are drawn, with their labels.
     """
 
@@ -43,6 +46,7 @@ class Curve:
     rows: Rows | None = None
     x: str = "time"
     symbol: str = "t"
+    y: str = "$L$"
     lines: Mapping[str, str] = field(default_factory=lambda: {"loss": ""})
 
 
@@ -74,7 +78,7 @@ class OutputOptions:
 
             kind = self.plot.suffix.lower().removeprefix(".")
             lines = {label: curve.columns[name] for name, label in curve.lines.items()}
-            picture = draw(curve.columns[curve.x], lines, kind, curve.symbol)
+            picture = draw(curve.columns[curve.x], lines, kind, curve.symbol, curve.y)
             write_file("plot", self.plot, picture)
             note(f"wrote {self.plot}")
         if self.json:
@@ -104,6 +108,8 @@ def _empty(headings: Iterable[str]) -> Any:
 
 
 def _whole(rows: Rows) -> list[Any]:
+    if not rows.rows:
+        return [rows.remark, ""]
     table = _empty(rows.headings)
     for row in rows.rows:
         table.add_row(*row)
@@ -111,16 +117,19 @@ def _whole(rows: Rows) -> list[Any]:
 
 
 def _table(curve: Curve, all_written: bool) -> list[Any]:
-    table = _empty(curve.shown.values())
+    shown = list(curve.shown)[:COLUMNS]
+    table = _empty(curve.shown[name] for name in shown)
+    digits = next(n for most, n in DIGITS.items() if len(shown) <= most)
     points = len(curve.columns[curve.x])
     rows = min(ROWS, points)
     for row in range(rows):
         point = round(row * (points - 1) / max(1, rows - 1))
-        table.add_row(*(_number(curve.columns[name][point]) for name in curve.shown))
-    if rows == points or all_written:
-        return [table]
-    return [table, f"{rows} of {points} points; --csv FILE writes them all"]
+        table.add_row(*(_number(curve.columns[name][point], digits) for name in shown))
+    left = f"{rows} of {points} points" if rows < points else ""
+    if len(shown) < len(curve.shown):
+        left += f"{', ' * bool(left)}{len(shown)} of {len(curve.shown)} columns"
+    return [table, f"{left}; --csv FILE writes them all"] if left and not all_written else [table]
 
 
-def _number(value: int | float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.5e}"
+def _number(value: int | float, digits: int) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.{digits}e}"

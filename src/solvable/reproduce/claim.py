@@ -91,6 +91,10 @@ class Statement:
         expected, measured = float(expected), float(measured)
         slack: Tolerance = tolerance if tolerance in ("at least", "at most") else float(tolerance)
         good = agrees(expected, measured, slack)
+        # What is known from notes and code on the paper only is not put into its mouth.
+        printed = self.printed.removesuffix(", as reported")
+        told = printed != self.printed
+        word, opening = ("reported", "Reported is") if told else ("printed", "The paper prints")
         if as_printed is not None:
             value = float(as_printed)
             # A printed number is told from both others; a printed result only from what is asked.
@@ -98,9 +102,9 @@ class Statement:
             same = same or (isinstance(slack, float) and agrees(value, measured, slack))
             twist = " It agrees as well, so that nothing is corrected." if good and same else ""
             good = good and not same
-            note = f"As printed: {value:.4g}.{twist} {note}".rstrip()
+            note = f"As {word}: {value:.4g}.{twist} {note}".rstrip()
         if self.printed:
-            note = f"The paper prints {self.printed}. {note}".rstrip()
+            note = f"{opening} {printed}. {note}".rstrip()
         verdict: Verdict = ("holds corrected" if self.printed else "holds") if good else "fails"
         return Claim(self.id, self.text, self.source, expected, measured, slack, verdict, note)
 

@@ -94,8 +94,8 @@ class TaskOptions:
 class StartOptions:
     """Where training starts, and so what is trained: Γ = γI from 0 unless told otherwise."""
 
-    gamma: Maybe[float] = None
-    """γ at the start"""
+    gamma: Numbers = None
+    """γ at the start; of untied layers one each, or one for all (default: 0)"""
     weights: Maybe[float] = None
     """train full attention instead, from balanced weights (√2 w, w, w, w), γ = w_x² w_q w_k w_v"""
 
@@ -107,15 +107,20 @@ class StartOptions:
             raise ValueError("gamma and weights cannot both be given")
         if self.weights is not None:
             return deep_icl.Init(weights=self.weights)
-        return deep_icl.Init(gamma=0.0 if self.gamma is None else self.gamma)
+        return deep_icl.Init(gamma=self.facts()["gamma"])
 
     def facts(self) -> dict[str, Any]:
         """The start, as the JSON document tells it."""
         if self.weights is not None:
             return {"weights": self.weights}
-        return {"gamma": 0.0 if self.gamma is None else self.gamma}
+        if self.gamma == ():
+            raise ValueError("gamma must be followed by one number or more")
+        gamma = self.gamma or (0.0,)
+        return {"gamma": gamma[0] if len(gamma) == 1 else list(gamma)}
 
     def words(self) -> str:
         """``from γ = 0``."""
-        name = "w" if self.weights is not None else "γ"
-        return f"from {symbols({name: next(iter(self.facts().values()))})}"
+        name, value = "w" if self.weights is not None else "γ", next(iter(self.facts().values()))
+        if isinstance(value, list):
+            return f"from γ = {', '.join(f'{x:g}' for x in value)}"
+        return f"from {symbols({name: value})}"

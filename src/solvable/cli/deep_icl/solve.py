@@ -112,10 +112,11 @@ class SolveDeepIcl:
                 rows=theory.rows,
                 x=next(iter(theory.columns)),
                 symbol=_TEX.get(axis.over, next(iter(theory.shown.values()))),
+                y=r"$\mathcal{L}$",
                 lines={
-                    name: f"${theory.shown[name]}$" if axis.over != "depth" else ""
+                    name: theory.shown[name]
                     for name in theory.columns
-                    if name.startswith("loss")
+                    if name.startswith("loss") or name == "floor"
                 },
             )
         )
@@ -137,6 +138,10 @@ class SolveDeepIcl:
             )
         if self.axis.at is not None and over not in _LAWS:
             raise ValueError(f"at is for --over width, context or alpha, not {over}")
+        given = {"width": self.task.width, "alpha": self.task.alpha}
+        given["context"] = None if self.task.context == math.inf else self.task.context
+        if given.get(over) is not None:
+            raise ValueError(f"{over} is what --over {over} goes over: give its values to --at")
         if self.axis.at == ():
             raise ValueError("at must be followed by one number or more")
         if over != "time" and self.start != StartOptions():
@@ -201,7 +206,7 @@ class SolveDeepIcl:
             columns["floor"] = deep_icl.floor(task, "depth", depth=depths).tolist()
             shown["floor"] = "depth alone"
         facts, words = self._facts(task)
-        return Theory(columns, shown, facts, Rows(("theory", ""), words))
+        return Theory(columns, shown, facts, _remarks(words))
 
     def _over_resource(self, over: str, depths: list[float]) -> Theory:
         import numpy as np
@@ -218,7 +223,7 @@ class SolveDeepIcl:
             floors = [deep_icl.floor(task, limit).item() for task in tasks]
             columns["floor"], shown["floor"] = floors, f"{over} alone"
         facts, words = self._facts(None)
-        return Theory(columns, shown, facts, Rows(("theory", ""), words) if words else None)
+        return Theory(columns, shown, facts, _remarks(words) if words else None)
 
     def _usual(self, over: str) -> Sequence[float]:
         if over == "alpha":
@@ -236,7 +241,7 @@ class SolveDeepIcl:
 
         facts, words = self._facts(task)
         if self.task.law == "fs":  # γ* is a row, and of finite contexts takes its time
-            return Theory(columns, shown, facts, Rows(("theory", ""), words))
+            return Theory(columns, shown, facts, _remarks(words))
         best = deep_icl.optimum(task, depths)
         facts["optimum"] = [
             {
@@ -250,9 +255,8 @@ class SolveDeepIcl:
             )
         ]
         rows = [tuple(_word(value) for value in each.values()) for each in facts["optimum"]]
-        remark = "\n".join(f"{name}: {value}" for name, value in words)
         headings = ("L", "γ*", "γ*·edge/L", "loss at γ*")
-        return Theory(columns, shown, facts, Rows(headings, rows, remark))
+        return Theory(columns, shown, facts, Rows(headings, rows, _remarks(words).remark))
 
     def _facts(self, task: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         """What the closed forms tell beside the curve, and the same in words."""
@@ -285,6 +289,11 @@ class SolveDeepIcl:
         if "compute" in told:
             words.append(("exponent of compute t·N²·L", f"{told['compute']:.5g}"))
         return facts, words
+
+
+def _remarks(words: list[tuple[str, str]]) -> Rows:
+    """Facts to read, a line each."""
+    return Rows((), (), "\n".join(f"{name}: {value}" for name, value in words))
 
 
 def _floors(task: Any) -> dict[str, float | None]:

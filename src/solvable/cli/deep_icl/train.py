@@ -111,7 +111,7 @@ class TrainDeepIcl:
         columns: dict[str, Any] = {
             name: getattr(run, name).tolist() for name in ("step", "time", "loss")
         }
-        shown = {"step": "step", "time": "t", "loss": "L(t)"}
+        shown = {"step": "step", "time": "t", "loss": "loss"}
         many = run.gamma.ndim > 1
         columns["gamma"] = (run.gamma.mean(0) if many else run.gamma).tolist()
         shown["gamma"] = "mean γ" if many else "γ"
@@ -149,11 +149,13 @@ class TrainDeepIcl:
         else:
             space = "exact reduction" if exact and not narrow else "deterministic equivalent"
         rate = f"{self.start.words()}, L = {options['depth']}, {options['layers']} layers"
-        return "\n".join(
-            [
-                f"deep_icl, {what}, {NAMES[law]} ({law.upper()})",
-                space,
-                self.task.words(),
-                f"{rate}, lr = {options['lr']:g} in {options['time']} time",
-            ]
-        )
+        lines = [
+            f"deep_icl, {what}, {NAMES[law]} ({law.upper()})",
+            space,
+            self.task.words(),
+            f"{rate}, lr = {options['lr']:g} in {options['time']} time",
+        ]
+        alone = self.start.gamma is None or len(self.start.gamma) == 1
+        if options["layers"] == "untied" and alone and not self.sample.brute:
+            lines.append("equal layers stay equal: give --gamma one value each to let them part")
+        return "\n".join(lines)

@@ -37,6 +37,8 @@ from ._flow import Flow
 from ._isotropic import noiseless_optimum, top_eigenvalue
 from ._spectral import spectral, spectral_descent, spectral_loss
 
+_FEW = 8  # depths of an optimum that are written out
+
 
 @dataclass(frozen=True)
 class Optimum:
@@ -51,6 +53,9 @@ class Optimum:
     loss: Float[Array, "..."]
 
     def __repr__(self) -> str:
+        if self.gamma.ndim == 1 and self.gamma.size <= _FEW and validation.is_concrete(self.gamma):
+            told = (np.array2string(np.asarray(x), precision=8) for x in (self.gamma, self.loss))
+            return "Optimum(gamma={}, loss={})".format(*told)
         return f"Optimum({validation.brief(gamma=self.gamma, loss=self.loss)})"
 
 
@@ -164,7 +169,10 @@ def fixed_equivalent(
         narrow=False,
         noisy=noisy,
     )
-    return jnp.where(tiny, second_order(task, gamma, depth), found[0]), residual
+    value = jnp.where(tiny, second_order(task, gamma, depth), found[0])
+    # The circle leaves room for eigenvalues that are a little below 0, no more.
+    good = jnp.min(gamma * task.lam) >= -5.0 * layers / points
+    return jnp.where(good, value, jnp.nan), residual
 
 
 def points_of(depth: float, load: Any, points: int | None) -> int:
@@ -447,7 +455,9 @@ def _scalar_curve(
         table = Table(task, depth, end)
         top, descent, value = table.top, table.descent, table.loss
     if not begin < end:
-        raise ValueError(f"start must be below the optimum, γ = {end:.6g}, not {begin:.6g}")
+        raise ValueError(
+            f"start must be below γ = {end:.6g}, the optimum at depth {depth:g}, not at {begin:.6g}"
+        )
     flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top)
     gamma = flow.gamma(times)
     return gamma, value(gamma)

@@ -98,7 +98,8 @@ def total(
         medium, jnp.maximum(step, tiny), depths, points=points, narrow=narrow, noisy=noisy
     )
     value = found.bias + noise**2 * found.noise
-    return jnp.where(step > tiny, value, jnp.sum(medium.share)), found.residual
+    value = jnp.where(step > tiny, value, jnp.sum(medium.share))
+    return jnp.where(step >= 0.0, value, jnp.nan), found.residual
 
 
 @partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
@@ -129,7 +130,7 @@ def medium_descent(
     narrow: bool,
     noisy: bool,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Loss and ``−d𝓛/dγ`` at one γ ≥ 0.
+    """Loss and ``−d𝓛/dγ`` at one γ ≥ 0; elsewhere no number.
 
     At γ = 0 the slope is exactly ``−2 (N/D) Σ a_k λ_k``; very small steps would lose its digits and
     are interpolated.
@@ -150,7 +151,9 @@ def medium_descent(
     slope = -slope / depth
     part = jnp.clip(step / low, 0.0, 1.0)
     slope = jnp.where(step < low, (1.0 - part) * first + part * slope, slope)
-    return jnp.where(step < low, share - gamma * first, found), slope
+    found = jnp.where(step < low, share - gamma * first, found)
+    good = step >= 0.0
+    return jnp.where(good, found, jnp.nan), jnp.where(good, slope, jnp.nan)
 
 
 def best_step(slope: Callable[[float], float], top: float) -> float:

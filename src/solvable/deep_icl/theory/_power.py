@@ -25,7 +25,8 @@ def log_left(
     log = jnp.where(spent, -jnp.inf, log)
     odd = jnp.where(layers % 2.0 == 1.0, -1.0, 1.0)
     sign = jnp.where((rest < 0.0) & ~endless, odd, 1.0)
-    return jnp.where(endless, -load, log), sign
+    log = jnp.where(endless, -load, log)
+    return jnp.where(jnp.isnan(load), jnp.nan, log), sign  # what has diverged is no number
 
 
 def squared(log: Float[Array, "..."]) -> Float[Array, "..."]:
