@@ -1,7 +1,10 @@
 """Float64, strict dtypes and checked shapes for every test and doctest, in `tests` and in `src`."""
 
+import gc
 import os
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
 import hypothesis
 import jax
@@ -29,3 +32,20 @@ def as_users_run_it() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# Linux allows a process 65530 memory maps, of which compiled code takes some a function; past them
+# the compiler crashes. So what is compiled is forgotten now and then.
+_MAPS, _MANY, _EVERY = Path("/proc/self/maps"), 30_000, 10
+_done = count(1)
+
+
+@pytest.fixture(autouse=True)
+def _room_for_compiled_code() -> Iterator[None]:
+    yield
+    if next(_done) % _EVERY == 0 and _MAPS.exists():
+        with _MAPS.open("rb") as maps:
+            full = sum(1 for _ in maps) > _MANY
+        if full:
+            jax.clear_caches()
+            gc.collect()
