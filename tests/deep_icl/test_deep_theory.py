@@ -215,6 +215,18 @@ def test_rotated_structure_has_its_known_minima():
     agree(ratio, "1.072333 1.302147 1.487871 1.651940 1.777956 1.865043 1.920543")
 
 
+def test_a_fixed_structure_may_have_large_gammas_where_eigenvalues_are_small():
+    """Γ = LΣ^-1 leaves nothing, at any depth: it is γλ/L that must be stable, not γ."""
+    for task in (
+        deep.FixedStructure(1.5, 1.0, 64),
+        deep.FixedStructure(1.5, 1.0, 8, context=10**9),
+    ):
+        best = 200.0 / task.lam
+        assert deep.loss(task, gamma=best, depth=200).item() < 1e-4
+        with pytest.raises(ValueError, match=r"gamma times lam must be at most"):
+            deep.loss(task, gamma=100.0 * best, depth=200)
+
+
 def test_single_layer_optimum_is_exact():
     task = deep.FixedStructure(nu=1.0, beta=1.0, dim=24, context=48, noise=0.3)
     best = deep.optimum(task)

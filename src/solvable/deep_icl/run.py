@@ -92,11 +92,6 @@ class Request:
             task, begin, attention, depth, rate, untied, contexts, validation.whole("seed", seed)
         )
 
-    @property
-    def pace(self) -> float:
-        """How much scalar time a step is."""
-        return float(self.rate)
-
 
 def _shaped(task: Task, gamma: Any, depth: int, untied: bool) -> Float[Array, "..."]:
     """γ at the start with the axis that is trained."""

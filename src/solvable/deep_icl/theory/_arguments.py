@@ -81,10 +81,10 @@ def check_growth(name: str, value: Any, top: Any, depth: float) -> None:
     if not (validation.is_concrete(value) and validation.is_concrete(top)):
         return
     load = float(np.max(np.asarray(value)) * np.asarray(top))
-    load = load if name == "step" else load / depth
+    load = load if name.startswith("step") else load / depth
     if math.isfinite(depth) and 2.0 * depth * math.log(max(abs(load - 1.0), 1.0)) > MAX_LOG:
         bound = (1.0 + math.exp(MAX_LOG / (2.0 * depth))) / float(np.asarray(top))
-        bound = bound if name == "step" else bound * depth
+        bound = bound if name.startswith("step") else bound * depth
         raise ValueError(
             f"{name} must be at most {bound:.6g} at depth {depth:g}: beyond, descent in context "
             f"diverges and the loss exceeds e^{MAX_LOG:g}; not {float(np.max(value)):.6g}"

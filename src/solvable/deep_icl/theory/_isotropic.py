@@ -2,13 +2,11 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..task import Isotropic
-from ._power import gone, log_left, squared
 
 # The trapezoidal rule in log tan(θ/2): the density's square roots and, at α = 1, its singularity
 # lie at the two ends, where the nodes are dense. Its error is e^(−π²/(2·spacing)), far below 1e-16.
@@ -33,16 +31,6 @@ def density(
 def top_eigenvalue(alpha: Float[Array, ""]) -> Float[Array, ""]:
     """``(1 + α^-½)²``, the upper edge of the spectrum."""
     return (1.0 + alpha**-0.5) ** 2
-
-
-def loss_at(task: Isotropic, gamma: Float[Array, ""], depth: Float[Array, ""]) -> Float[Array, ""]:
-    r"""``∫ρ(λ) [(1 − γλ/L)^(2L) + σ²/(αλ) (1 − (1 − γλ/L)^L)²]``, the atom at 0 included."""
-    lam, weight = density(task.alpha)
-    log, sign = log_left(gamma * lam, jnp.broadcast_to(depth, lam.shape))
-    atom = jnp.maximum(1.0 - task.alpha, 0.0)
-    bias = jnp.sum(weight * squared(log))
-    noise = jnp.sum(weight / lam * gone(log, sign) ** 2)
-    return atom + bias + task.noise**2 / task.alpha * noise
 
 
 def noiseless_optimum(
@@ -76,6 +64,3 @@ def ridge_at(task: Isotropic) -> Float[Array, ""]:
     penalty = task.noise**2 / task.alpha
     atom = jnp.maximum(1.0 - task.alpha, 0.0)
     return atom + jnp.sum(weight * penalty / (lam + penalty))
-
-
-slope_at = jax.grad(loss_at, argnums=1)

@@ -110,9 +110,10 @@ def _values(
     noisy = check_noise(task)
     if is_population(task):
         s = spectral(task)
-        top = jnp.max(s.lam)
+        along = rows.ndim > 1
+        loads, top = (rows * s.lam[None, :], 1.0) if along else (rows, jnp.max(s.lam))
         for deep in depths:
-            check_growth(name, rows, top if rows.ndim == 1 else 1.0, float(deep))
+            check_growth(f"{name} times lam" if along else name, loads, top, float(deep))
         layers = jnp.asarray(depths, rows.dtype)
         factor = layers if by_step else jnp.ones_like(layers)
         each = jax.vmap(lambda g, f, d: spectral_loss(s, g * f, d), (None, 0, 0))
@@ -132,7 +133,7 @@ def _fixed(
     if depth == 1.0:
         return jax.vmap(lambda g: single_layer_loss(task, g))(full)
     count = points_of(depth, jnp.max(full * task.lam[None, :]), points)
-    check_growth("gamma", 1.0 if rows.ndim > 1 else rows, jnp.max(task.lam), depth)
+    check_growth("gamma times lam", full * task.lam[None, :], 1.0, depth)
 
     values, residual = _fixed_rows(task, full, depth=depth, points=count, noisy=noisy)
     medium.settled(residual)
