@@ -3,11 +3,11 @@
 import gc
 import os
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import hypothesis
 import jax
+import jax.monitoring
 import jaxtyping
 import pytest
 
@@ -34,16 +34,27 @@ def as_users_run_it() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Linux allows a process 65530 memory maps, of which compiled code takes some a function; past them
-# the compiler crashes. So what is compiled is forgotten now and then.
-_MAPS, _MANY, _EVERY = Path("/proc/self/maps"), 30_000, 10
-_done = count(1)
+# Linux allows a process 65530 memory maps, of which compiled code takes 3 to 600 a function; past
+# them the compiler crashes. So what is compiled is forgotten now and then: seldom, as what is
+# needed again is compiled again. No test takes more than 10 000.
+_MAPS, _MANY, _LOOK = Path("/proc/self/maps"), 48_000, 50
+_compiled = 0
+
+
+def _count(event: str, _: float, **__: object) -> None:
+    global _compiled
+    _compiled += event.endswith("backend_compile_duration")
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
 
 
 @pytest.fixture(autouse=True)
 def _room_for_compiled_code() -> Iterator[None]:
     yield
-    if next(_done) % _EVERY == 0 and _MAPS.exists():
+    global _compiled
+    if _compiled >= _LOOK and _MAPS.exists():
+        _compiled = 0
         with _MAPS.open("rb") as maps:
             full = sum(1 for _ in maps) > _MANY
         if full:

@@ -30,7 +30,7 @@ def test_linear_attention_is_a_quadratic_form_whatever_the_signs(tokens):
     v, w = (np.asarray(x) for x in LINEAR.columns(TASK))
     psi, lam = np.asarray(TASK.contexts), np.asarray(TASK.strengths)
     assert set(np.asarray(tokens.task)) == set(range(S))
-    for f, s, label in zip(found, tokens.task, tokens.label, strict=True):
+    for f, s, label in zip(found, *map(np.asarray, (tokens.task, tokens.label)), strict=True):
         h = psi[s] * np.outer([1.0, lam[s]], [1.0, lam[s]]) + np.diag([1.0, 0.0])
         assert f * float(label) / lam[s] == pytest.approx(v[s] @ h @ w[s], rel=1e-12)
 
@@ -48,12 +48,13 @@ def test_padding_is_not_seen(kind, tokens):
     """A short context in a wide matrix gives what it gives without its empty columns."""
     model = MODELS[kind]
     shorter = 0
-    for phi, present in zip(tokens.phi, tokens.present, strict=True):
-        kept = np.flatnonzero(np.asarray(present))
+    for phi, present in zip(*map(np.asarray, (tokens.phi, tokens.present)), strict=True):
+        kept = np.flatnonzero(present)
         shorter += len(kept) < len(present)
-        np.testing.assert_array_equal(phi[:, np.asarray(present) == 0.0], 0.0)
-        bare = model(phi[:, kept], jnp.ones(len(kept)))
-        np.testing.assert_allclose(model(phi, present), bare, rtol=1e-14, atol=1e-15)
+        np.testing.assert_array_equal(phi[:, present == 0.0], 0.0)
+        bare = model(jnp.asarray(phi[:, kept]), jnp.asarray(present[kept]))
+        whole = model(jnp.asarray(phi), jnp.asarray(present))
+        np.testing.assert_allclose(whole, bare, rtol=1e-14, atol=1e-15)
     assert shorter > 10
     if kind == "softmax":  # which would see empty columns as tokens of logit 0
         k = int(np.flatnonzero(np.asarray(tokens.present).min(axis=1) == 0.0)[0])
@@ -76,7 +77,7 @@ def test_softmax_of_huge_logits_is_finite(tokens):
 def test_frozen_tasks_keep_rows_columns_and_predictions(init):
     """Tasks s ≥ D receive no gradient."""
     size = 3
-    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=30, size=size, log_every=20)
+    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=60, size=size, log_every=20)
     model, start = run.state[0], MODELS["linear" if init is LINEAR else "softmax"]
     change = jax.tree.map(lambda x, y: np.abs(np.asarray(x - y)), model, start)
     learned, frozen = slice(0, size - 1), slice(size - 1, S)
@@ -91,7 +92,7 @@ def test_frozen_tasks_keep_rows_columns_and_predictions(init):
 
 @pytest.mark.parametrize("init", [LINEAR, SOFTMAX], ids=["linear", "softmax"])
 def test_entries_off_the_two_coordinates_stay_zero(init):
-    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=30, log_every=20)
+    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=60, log_every=20)
     off = np.ones((S, S + 1), bool)
     off[np.arange(S), np.arange(S)] = off[:, S] = False
     np.testing.assert_array_equal(np.asarray(run.state[0].value)[off], 0.0)

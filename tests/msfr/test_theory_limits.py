@@ -48,7 +48,10 @@ def test_infinite_time_is_the_largest_time():
     for order in ORDERS:
         found = np.asarray(msfr.residual(task, init, FOREVER, order))
         assert np.array_equal(found[-2], found[-1])
-    assert float(msfr.loss(task, init, math.inf)) == float(msfr.loss(task, init, 1e300))
+        losses = msfr.loss(task, init, FOREVER, order)
+        assert float(losses[-2]) == float(losses[-1])
+    ends = [float(msfr.loss(task, init, t, "zeroth")) for t in (1e300, math.inf)]  # single times
+    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize("order", ["zeroth", "exact"])

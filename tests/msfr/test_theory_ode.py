@@ -105,9 +105,9 @@ def one_mode(target, g, h, rate, times):
 def test_idempotent_like_matrix_follows_one_mode_with_rate_weight_times_eigenvalue():
     """App. H.3: H² = μH gives a = pμ (erratum 10: no further ψ)."""
     rng = np.random.default_rng(2)
-    basis, _ = np.linalg.qr(rng.normal(size=(10, 10)))
+    basis, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     matrix = 2.0 * basis[:, :3] @ basis[:, :3].T
-    v, w = 0.1 * rng.normal(size=(2, 10))
+    v, w = 0.1 * rng.normal(size=(2, 6))
     times, weight = np.linspace(0.0, 12.0, 32), 0.7
     found = msfr.exact_flow(matrix, v, w, target=1.0, t=times, weight=weight)
     g, h = (v + w) @ matrix @ (v + w), (v - w) @ matrix @ (v - w)

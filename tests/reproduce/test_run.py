@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from solvable import __version__, reproduce
+from solvable.cli import main
 from solvable.reproduce.store import FILES, read_dataset, read_result
 
 run = functools.partial(reproduce.run, prepare=gc.collect)  # toys do not wait for JAX
@@ -279,10 +280,11 @@ def test_json_is_one_document(solvable, tmp_path):
         (("toy/one", "--jobs", "many"), "--jobs must be a whole number, not 'many'"),
     ],
 )
-def test_bad_usage_is_one_sentence(solvable, tmp_path, arguments, words):
-    process = solvable("reproduce", "--out", tmp_path / "out", *arguments)
-    stdout, stderr = process.communicate()
-    assert process.returncode == 2
+@pytest.mark.usefixtures("toy", "as_users_run_it")
+def test_bad_usage_is_one_sentence(tmp_path, capsys, arguments, words):
+    status = main(["reproduce", "--out", str(tmp_path / "out"), *arguments])
+    stdout, stderr = capsys.readouterr()
+    assert status == 2
     assert stdout == ""
     assert words in stderr
     assert len(stderr.splitlines()) == 1

@@ -1,12 +1,12 @@
 """The three context laws, and samplers of real contexts."""
 
 import math
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from .. import validation
@@ -219,11 +219,12 @@ class Contexts(eqx.Module):
     covariance: Float[Array, "contexts dim dim"]
 
 
+@partial(jax.jit, static_argnames="dim")
 def power_law(
     nu: Float[Array, ""], beta: Float[Array, ""], dim: int
 ) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
     """``λ_k = k^-ν`` and ``a_k ∝ k^-(νβ+1)``, ``Σ a_k = 1``."""
-    k = jnp.asarray(np.arange(1, dim + 1), nu.dtype)
+    k = jnp.arange(1, dim + 1, dtype=nu.dtype)
     share = k ** -(nu * beta + 1.0)
     return k**-nu, share / jnp.sum(share)
 

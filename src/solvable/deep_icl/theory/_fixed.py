@@ -1,5 +1,6 @@
 """One covariance for all contexts: closed forms in time, and exact losses of one layer."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,6 +12,7 @@ def _progress(task: FixedStructure, t: Float[Array, ""]) -> Float[Array, " dim"]
     return 4.0 * task.share * task.lam**2 * t
 
 
+@jax.jit
 def closed_loss(
     task: FixedStructure, t: Float[Array, ""], depth: Float[Array, ""]
 ) -> Float[Array, ""]:
@@ -27,6 +29,7 @@ def closed_loss(
     return jnp.sum(task.share * jnp.exp(log))
 
 
+@jax.jit
 def closed_gamma(
     task: FixedStructure, t: Float[Array, ""], depth: Float[Array, ""]
 ) -> Float[Array, " dim"]:

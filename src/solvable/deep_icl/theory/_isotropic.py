@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -33,6 +34,7 @@ def top_eigenvalue(alpha: Float[Array, ""]) -> Float[Array, ""]:
     return (1.0 + alpha**-0.5) ** 2
 
 
+@jax.jit
 def noiseless_optimum(
     alpha: Float[Array, ""], depth: Float[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:

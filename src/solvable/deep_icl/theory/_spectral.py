@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -38,6 +39,7 @@ def spectral(task: Isotropic | FixedStructure | RotatedStructure) -> Spectral:
     return Spectral(task.lam, task.share, jnp.zeros_like(task.lam), jnp.zeros_like(task.noise))
 
 
+@jax.jit
 def spectral_loss(
     s: Spectral, gamma: Float[Array, "*modes"], depth: Float[Array, ""]
 ) -> Float[Array, ""]:

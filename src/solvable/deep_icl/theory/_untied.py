@@ -16,6 +16,7 @@ from ._loss import Optimum, optimum
 from ._spectral import Spectral, spectral
 
 
+@jax.jit
 def product_loss(s: Spectral, gamma: Float[Array, " layers"]) -> Float[Array, ""]:
     """``c + Σ a_k Π_ℓ (1 − γ_ℓ λ_k/L)² + n_k (1 − Π_ℓ (1 − γ_ℓ λ_k/L))²``."""
     left = jnp.prod(1.0 - gamma[:, None] * s.lam[None, :] / gamma.shape[0], axis=0)

@@ -1,6 +1,7 @@
 """Misprints: the corrected form agrees with an independent solution, the printed one does not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,17 +26,24 @@ SETTINGS: Mapping[Size, Mapping[str, Any]] = {
 }
 
 
+@cache
+def _velocity(strength: float) -> Callable[[Any, Any, Any], Any]:
+    """The field of `_flow`, one and the same for a strength: it is compiled once."""
+
+    def field(_: Any, y: Any, matrix: Any) -> Any:
+        v, w = y
+        pull = v @ matrix @ w - strength
+        return -pull * (matrix @ w), -pull * (matrix @ v)
+
+    return field
+
+
 def _flow(case: AlongContext, t: np.ndarray, epsilon: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """v(t), w(t) of the flow with ``H = ψ(u uᵀ + ε e₁e₁ᵀ)``, by an ODE solver."""
     u = jnp.asarray(case.direction)
     matrix = case.context * (jnp.outer(u, u) + epsilon * jnp.diag(jnp.asarray([1.0, 0.0])))
-
-    def field(_: Any, y: Any, matrix: Any) -> Any:
-        v, w = y
-        pull = v @ matrix @ w - case.strength
-        return -pull * (matrix @ w), -pull * (matrix @ v)
-
-    path = solve_at(field, (case.v * u, case.w * u), jnp.asarray(t), matrix, rtol=1e-12)
+    field, start = _velocity(case.strength), (case.v * u, case.w * u)
+    path = solve_at(field, start, jnp.asarray(t), matrix, rtol=1e-12)
     v, w = (np.asarray(x) for x in path)
     return v, w
 

@@ -15,7 +15,14 @@ from ... import validation
 from ..start import Init
 from ..task import Task
 from ..theory import Order
-from ..theory._loss import initial_residual, kernel_of, shares_everything, starts
+from ..theory._exact import Resampled
+from ..theory._loss import (
+    initial_residual,
+    kernel_of,
+    shared_flow,
+    shares_everything,
+    starts,
+)
 from ._exponents import exponents_of
 from ._law import PER_DECADE, Law, check_law, in_blocks
 from ._resources import time_range
@@ -55,15 +62,17 @@ _ROWS = 8  # budgets in a call
 Pairs = Float[Array, "budgets columns"]
 
 
-@partial(jax.jit, static_argnames=("order", "shared"))
-def _losses(task: Task, init: Init, t: Pairs, size: Pairs, order: Order, shared: bool) -> Pairs:
+@partial(jax.jit, static_argnames="order")
+def _losses(
+    task: Task, init: Init, t: Pairs, size: Pairs, order: Order, flow: Resampled | None
+) -> Pairs:
     """L(t, D) at pairs of t and D.
 
     `joint_loss` visits every task for every pair; here a row costs as many tasks as its largest
     model learns, and along a frontier nearly all models learn few.
     """
     start, weight = starts(task, init), task.weights
-    kernel = kernel_of(start, order, shared)
+    kernel = kernel_of(order, flow)
     unlearned = 0.5 * weight * initial_residual(start, order) ** 2
     tail = jnp.append(jnp.cumsum(unlearned[::-1])[::-1], 0.0)
     room = -task.num_tasks % _PIECE
@@ -137,11 +146,11 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
         raise ValueError(f"compute must be one axis of numbers, not of shape {budget.shape}")
     validation.within("compute", budget, 0.0, 1e200, open_low=True)
     budget = np.atleast_1d(np.asarray(budget))
-    shared = shares_everything(task, init)
+    flow = shared_flow(task, init, order)
 
     def block(t: np.ndarray, size: np.ndarray) -> np.ndarray:
         pairs = jnp.asarray(t), jnp.asarray(size, float)
-        return np.asarray(_losses(task, init, *pairs, order, shared))
+        return np.asarray(_losses(task, init, *pairs, order, flow))
 
     def loss(t: np.ndarray, size: np.ndarray) -> np.ndarray:
         return in_blocks(block, t, size, block=_ROWS)
@@ -158,7 +167,7 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
         local_exponent=slope,
         size_exponent=table.optimal_size,
         time_exponent=table.optimal_time,
-        amplitude=_compute_amplitude(task, init, order) if shared else None,
+        amplitude=_compute_amplitude(task, init, order) if shares_everything(task, init) else None,
     )
 
 

@@ -13,16 +13,25 @@ from ...numerics.streaming import sum_rows
 from ..start import Init
 from ..task import Task
 from ..theory import Order
+from ..theory._exact import Resampled
 from ..theory._loss import (
+    Row,
     initial_residual,
     joint_loss,
     kernel_of,
+    shared_flow,
     shares_everything,
     starts,
 )
+from ..theory._modes import Start
 from ._exponents import Regime, exponents_of
 from ._law import PER_DECADE, Law, check_law, curve_and_slope
 from ._shape import shape_of
+
+
+@partial(jax.jit, static_argnames="order")
+def _left(start: Start, time: Row, order: Order, flow: Resampled | None) -> Row:
+    return kernel_of(order, flow)(start, time)
 
 
 def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
@@ -30,8 +39,8 @@ def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
     start, weights = starts(task, init), task.weights
     ends = jax.tree.map(lambda x: x[jnp.asarray([0, -1])], start)
     grid = np.geomspace(1e-40, 1e290, 2000)
-    kernel = jax.jit(kernel_of(ends, order, shared=False))
-    left = np.abs(np.asarray(kernel(ends, jnp.broadcast_to(jnp.asarray(grid), (2, len(grid))))))
+    time = jnp.broadcast_to(jnp.asarray(grid), (2, len(grid)))
+    left = np.abs(np.asarray(_left(ends, time, order, shared_flow(task, init, order))))
     begun = left[0] < (1.0 - 1e-3) * left[0, 0]
     done = left[1] < 1e-3 * left[1, 0]
     low = grid[np.argmax(begun)] / float(weights[0])
@@ -57,7 +66,8 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
     check_law(task, init, order)
     table, regime = exponents_of(task, regime)
     shared = shares_everything(task, init)
-    curve, local = curve_and_slope(partial(_loss_in_time, task, init, order=order, shared=shared))
+    flow = shared_flow(task, init, order)
+    curve, local = curve_and_slope(lambda t: joint_loss(task, init, t, None, None, order, flow))
     start, limit = curve(np.asarray([0.0, 1e300]))
     base = {
         "resource": "time",
@@ -79,10 +89,6 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
 
     amplitude = float(shape.loss(np.ones(1), shape.mellin())[0])
     return Law(exponent=table.time, amplitude=amplitude, status="ok", _finite=finite, **base)
-
-
-def _loss_in_time(task: Task, init: Init, t: Array, *, order: Order, shared: bool) -> Array:
-    return joint_loss(task, init, t, None, None, order, shared)
 
 
 def _initial_squares(task: Task, init: Init, order: Order) -> Float[Array, " tasks"]:

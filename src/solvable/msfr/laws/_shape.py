@@ -14,7 +14,8 @@ from ...numerics.quadrature import Antiderivative
 from ..start import Init
 from ..task import Task
 from ..theory import Order
-from ..theory._loss import initial_residual, kernel_of, starts
+from ..theory._exact import Resampled
+from ..theory._loss import initial_residual, kernel_of, shared_flow, starts
 from ..theory._modes import Start
 
 _CELLS = 4000
@@ -58,19 +59,22 @@ class Shape:
         return front * (self.rate * t) ** (1.0 / self.alpha - 1.0) * integral
 
 
-@partial(jax.jit, static_argnames=("order",))
-def _squares(start: Start, time: Float[Array, " n"], order: Order) -> Float[Array, " n"]:
+@partial(jax.jit, static_argnames="order")
+def _squares(
+    start: Start, time: Float[Array, " n"], order: Order, flow: Resampled | None
+) -> Float[Array, " n"]:
     """(f − Λ)² of one task at data-weighted times p t."""
-    return kernel_of(start, order, shared=True)(start, time[None, :])[0] ** 2
+    return kernel_of(order, flow)(start, time[None, :])[0] ** 2
 
 
 def shape_of(task: Task, init: Init, order: Order) -> Shape:
     """E(x) of a task whose rows share everything."""
     start = jax.tree.map(lambda x: x[:1], starts(task, init))
+    flow = shared_flow(task, init, order)
     pace = (start.context * start.squared_norm)[0]
     initial = float(initial_residual(start, order)[0] ** 2)
     grid = np.geomspace(1e-40, 1e290, _CELLS * 16)  # as many as below: one compilation
-    values = np.asarray(_squares(start, jnp.asarray(grid) / pace, order))
+    values = np.asarray(_squares(start, jnp.asarray(grid) / pace, order, flow))
     power = 1.0 - 1.0 / float(task.alpha)
     weight = values * grid**power
     alive = np.flatnonzero(weight > 1e-18 * weight.max())
@@ -78,7 +82,7 @@ def shape_of(task: Task, init: Init, order: Order) -> Shape:
     low = float(grid[max(moved[0] - 1, 0)])
     high = float(grid[min(alive[-1] + 1, len(grid) - 1)])
     weighted = Antiderivative(
-        lambda y: jnp.exp(power * y) * _squares(start, jnp.exp(y) / pace, order),
+        lambda y: jnp.exp(power * y) * _squares(start, jnp.exp(y) / pace, order, flow),
         math.log(low),
         math.log(high),
         _CELLS,

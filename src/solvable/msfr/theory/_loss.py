@@ -14,7 +14,7 @@ from ...numerics.binomial import NODES, binomial_nodes_by_row
 from ...numerics.streaming import map_rows, sum_rows
 from ..start import Init
 from ..task import Task
-from ._exact import exact, exact_shared
+from ._exact import Resampled, exact, exact_shared
 from ._modes import Start
 from ._zeroth import order_one, order_zero
 
@@ -48,18 +48,32 @@ def initial_residual(start: Start, order: Order) -> Float[Array, " tasks"]:
     return at_zero - start.strength
 
 
-def kernel_of(start: Start, order: Order, shared: bool) -> Callable[[Start, Row], Row]:
+@jax.jit
+def _one_flow(task: Task, init: Init) -> Resampled:
+    return exact_shared(starts(task, init))
+
+
+def shared_flow(task: Task, init: Init, order: Order) -> Resampled | None:
+    """The one flow of tasks that share everything at the exact order; elsewhere None.
+
+    Taking longest to compile, it is compiled by itself: once for any number of tasks and times.
+    """
+    if order != "exact" or not shares_everything(task, init):
+        return None
+    return _one_flow(Task(1, task.alpha, task.context, task.strength), init)
+
+
+def kernel_of(order: Order, flow: Resampled | None) -> Callable[[Start, Row], Row]:
     """The residual f − Λ at times p t; tasks that share everything read one and the same flow."""
-    if not (shared and order == "exact"):
+    if flow is None:
         return _KERNEL[order]
-    flow = exact_shared(start)
     return lambda _, time: flow.residual(time.ravel()).reshape(time.shape)
 
 
-@partial(jax.jit, static_argnames=("order", "shared"))
-def _residual(task: Task, init: Init, t: Array, order: Order, shared: bool) -> Row:
+@partial(jax.jit, static_argnames="order")
+def _residual(task: Task, init: Init, t: Array, order: Order, flow: Resampled | None) -> Row:
     start, weight = starts(task, init), task.weights
-    kernel = kernel_of(start, order, shared)
+    kernel = kernel_of(order, flow)
 
     def rows(part: tuple[Start, Array]) -> Row:
         start, weight = part
@@ -69,7 +83,7 @@ def _residual(task: Task, init: Init, t: Array, order: Order, shared: bool) -> R
     return map_rows(rows, (start, weight), piece=piece).T
 
 
-@partial(jax.jit, static_argnames=("order", "shared"))
+@partial(jax.jit, static_argnames="order")
 def joint_loss(
     task: Task,
     init: Init,
@@ -77,11 +91,11 @@ def joint_loss(
     size: Float[Array, " times"] | None,
     data: Float[Array, ""] | None,
     order: Order,
-    shared: bool,
+    flow: Resampled | None,
 ) -> Float[Array, " times"]:
     """L at each time with its own model size: the compiled core of `loss`, unchecked."""
     start, weight = starts(task, init), task.weights
-    kernel = kernel_of(start, order, shared)
+    kernel = kernel_of(order, flow)
     learned = None if size is None else task.index[:, None] < size[None, :]
 
     def rows(part: Any) -> Row:
@@ -143,7 +157,7 @@ def residual(task: Task, init: Init, t: Any, order: Order = "exact") -> Float[Ar
     """
     _check(task, init, order)
     t = _times(t)
-    out = _residual(task, init, jnp.atleast_1d(t), order, shares_everything(task, init))
+    out = _residual(task, init, jnp.atleast_1d(t), order, shared_flow(task, init, order))
     return out.reshape(*t.shape, task.num_tasks)
 
 
@@ -214,7 +228,8 @@ def loss(
         validation.shaped("data", data, ())
     flat = jnp.atleast_1d(t)
     sizes = None if size is None else jnp.broadcast_to(size, flat.shape)
-    out = joint_loss(task, init, flat, sizes, data, order, shares_everything(task, init))
+    flow = shared_flow(task, init, order)
+    out = joint_loss(task, init, flat, sizes, data, order, flow)
     return out.reshape(t.shape)
 
 
