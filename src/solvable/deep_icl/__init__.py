@@ -9,6 +9,7 @@ from .laws import Shape as Shape
 from .laws import additive_law as additive_law
 from .laws import additive_loss as additive_loss
 from .laws import attention_time_exponent as attention_time_exponent
+from .laws import curve_law as curve_law
 from .laws import exponents as exponents
 from .laws import law as law
 from .laws import optimal_shape as optimal_shape

@@ -4,6 +4,7 @@ from .laws import Exponents as Exponents
 from .laws import Frontier as Frontier
 from .laws import Law as Law
 from .laws import compute_law as compute_law
+from .laws import curve_law as curve_law
 from .laws import data_law as data_law
 from .laws import exponents as exponents
 from .laws import frontier as frontier

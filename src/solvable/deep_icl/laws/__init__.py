@@ -7,6 +7,7 @@ from ._exact import exact_shape as exact_shape
 from ._exponents import Exponents as Exponents
 from ._exponents import attention_time_exponent as attention_time_exponent
 from ._exponents import exponents as exponents
+from ._fitted import curve_law as curve_law
 from ._law import Law as Law
 from ._resources import law as law
 from ._shape import Shape as Shape

@@ -66,7 +66,7 @@ def spectrum(nu: float, beta: float, dim: int | float) -> Spectrum:
     >>> len(tail.lam) < 800, round(float(tail.share.sum()), 12)
     (True, 1.0)
     """
-    k, weight = _nodes(nu, _last(nu, beta, dim))
+    k, weight = nodes(nu, _last(nu, beta, dim))
     share = weight * k ** -(nu * beta + 1.0)
     normaliser = float(share.sum())
     return Spectrum(nu, beta, float(dim), k**-nu, weight, share / normaliser, normaliser)
@@ -105,7 +105,7 @@ def _last(nu: float, beta: float, dim: int | float) -> float:
     return 10.0**decades
 
 
-def _nodes(nu: float, last: float) -> tuple[np.ndarray, np.ndarray]:
+def nodes(nu: float, last: float) -> tuple[np.ndarray, np.ndarray]:
     if last <= 4 * _EXACT:
         k = np.arange(1.0, last + 1.0)
         return k, np.ones_like(k)

@@ -8,6 +8,7 @@ which the finite-size loss really follows it.
 
 from ._exponents import Exponents as Exponents
 from ._exponents import exponents as exponents
+from ._fitted import curve_law as curve_law
 from ._frontier import Frontier as Frontier
 from ._frontier import compute_law as compute_law
 from ._frontier import frontier as frontier
