@@ -7,7 +7,7 @@ import pytest
 def test_the_script_knows_commands_labs_and_options(solvable, shell):
     done = solvable("completion", shell)
     assert (done.status, done.err) == (0, "")
-    for word in ("completion", "msfr", "num-tasks", "softmax"):
+    for word in ("completion", "msfr", "num-tasks", "softmax", "hold-out", "chinchilla"):
         assert word in done.out
 
 

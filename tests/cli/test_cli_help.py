@@ -12,6 +12,7 @@ HEAVY = (
     "equinox",
     "optax",
     "matplotlib",
+    "pyarrow",
     "solvable.msfr",
     "solvable.shallow_icl",
     "solvable.single_location",
@@ -30,6 +31,8 @@ COMMANDS = (
     ["train", "shallow_icl"],
     ["train", "single_location"],
     ["train", "deep_icl"],
+    ["fit"],
+    ["plan"],
     ["cite"],
     ["completion"],
 )

@@ -5,13 +5,12 @@ import pytest
 import tyro
 
 from solvable import msfr
+from solvable.cli.commands import COMMANDS
 
+NAMES = ", ".join(COMMANDS)
 SENTENCES = [
-    ("", "a command must be named, one of list, reproduce, solve, train, cite, completion"),
-    (
-        "frobnicate",
-        "command must be one of list, reproduce, solve, train, cite, completion, not 'frobnicate'",
-    ),
+    ("", f"a command must be named, one of {NAMES}"),
+    ("frobnicate", f"command must be one of {NAMES}, not 'frobnicate'"),
     ("--frobnicate", "--frobnicate is not an option of solvable"),
     (
         "solve",

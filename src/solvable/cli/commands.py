@@ -9,7 +9,9 @@ import tyro
 from .arguments import Command, Flag, choice
 from .cite import Cite
 from .completion import Completion
+from .fit import Fit
 from .listing import List
+from .plan import Plan
 from .rejection import one_sentence
 from .reproduce import Reproduce
 from .solve import Solve
@@ -20,6 +22,8 @@ COMMANDS: Mapping[str, type[Command]] = {
     "reproduce": Reproduce,
     "solve": Solve,
     "train": Train,
+    "fit": Fit,
+    "plan": Plan,
     "cite": Cite,
     "completion": Completion,
 }

@@ -18,8 +18,8 @@ class Waiting:
     Call it with (step, steps) to move the bar; until then it only shows that something goes on.
     """
 
-    def __init__(self, work: str):
-        self._work = work
+    def __init__(self, work: str, unit: str = "steps"):
+        self._work, self._unit = work, unit
         self._progress = None
         self._timer = threading.Timer(PATIENCE, self._appear)
         self._timer.daemon = True
@@ -27,7 +27,7 @@ class Waiting:
     def __call__(self, step: int, steps: int) -> None:
         """Move the bar."""
         if self._progress is not None:
-            done = f"{step}/{steps} steps"
+            done = f"{step}/{steps} {self._unit}"
             self._progress.update(self._task, completed=step, total=steps, done=done)
 
     def __enter__(self) -> "Waiting":

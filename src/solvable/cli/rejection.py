@@ -61,6 +61,8 @@ def _sentence(event: Any, argv: Sequence[str], commands: Mapping[str, type[Comma
             return f"{_name(event.argument)} must be followed by a value"
         case "InstantiationFailure" if event.argument is not None:
             kind = _KINDS.get(event.argument.lowered.metavar, event.argument.lowered.metavar)
+            if "argument count" in event.message:
+                return f"{_name(event.argument)} must be followed by {kind}"
             value = event.message.rpartition(": ")[2]
             return f"{_name(event.argument)} must be {kind}, not {value}"
     return None
