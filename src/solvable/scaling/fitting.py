@@ -344,8 +344,8 @@ def _told(
         found = bootstrapped(minimum, groups, loss, draws, seed, progress)
         refits = found.coordinates
         if grouped:
-            low, high = found.studentised(center, error, level)
-            method = f"wild bootstrap-t of {count} groups, {len(refits)} refits"
+            low, high = found.spread(center, level, degrees)
+            method = f"wild bootstrap of {count} groups, {len(refits)} refits, t({degrees})"
         else:
             low, high = found.percentiles(level, degrees)
             method = f"bootstrap of residuals, {len(refits)} refits, levels of t({degrees})"
