@@ -453,7 +453,7 @@ BAD = [
     ("FILE --law power --x steps --y loss --pin E=1 --pin E=2", "pin must be given once for E"),
     (
         "FILE --law power --x steps --y loss --set num_tasks=5",
-        "settings must be none for power",
+        "set must be left out for power",
     ),
     ("FILE --law power --x steps --y loss --set =5", "set must be NAME=VALUE"),
     (

@@ -10,9 +10,9 @@ import tyro
 
 from .arguments import Flag, MaybeFile
 from .compute import ComputeOptions
-from .files import check_writable, write_file
+from .files import write_file
 from .laws import MODELS
-from .output import PICTURES
+from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
 
@@ -122,9 +122,7 @@ class Fit:
             raise ValueError("--x must be given; see solvable fit --help")
         pins, settings = _assignments("pin", self.pin), _assignments("set", self.set)
         hold_out = _hold_out(self.hold_out)
-        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
-            raise ValueError(f"plot must end in .svg, .png or .pdf, not {str(self.plot)!r}")
-        check_writable("plot", self.plot)
+        check_plot(self.plot)
         self.compute.quieten()
         picture = b""
         with Waiting("fitting", "refits") as waiting:

@@ -1,6 +1,7 @@
 """The laws of `solvable fit` and `solvable plan`, by name."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ def law_of(name: str, resources: Sequence[str], settings: Mapping[str, Any]) -> 
         from solvable import deep_icl, msfr
 
         make = {"msfr": msfr.curve_law, "deep_icl": deep_icl.curve_law}[name]
-        try:
-            return make(tuple(resources), **settings)
-        except TypeError:
-            told = ", ".join(settings) or "none"
-            raise ValueError(f"settings must be those of {name}, not {told}") from None
+        known = list(signature(make).parameters)[1:]
+        unknown = [setting for setting in settings if setting not in known]
+        if unknown:
+            raise ValueError(f"set must be one of {', '.join(known)} for {name}, not {unknown[0]}")
+        return make(tuple(resources), **settings)
     from ..scaling import laws
 
     if settings:
-        raise ValueError(f"settings must be none for {name}, not {', '.join(settings)}")
+        raise ValueError(f"set must be left out for {name}, not {', '.join(settings)}")
     return laws.named(name, tuple(resources))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .arguments import Flag, MaybeFile
@@ -64,9 +65,7 @@ class OutputOptions:
     def check(self) -> None:
         """Raise a `ValueError` if a file could not be written."""
         check_writable("csv", self.csv)
-        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
-            raise ValueError(f"plot must end in .svg, .png or .pdf, not {str(self.plot)!r}")
-        check_writable("plot", self.plot)
+        check_plot(self.plot)
 
     def write(self, curve: Curve) -> None:
         """Write the files, then standard output."""
@@ -89,6 +88,13 @@ class OutputOptions:
                 *(() if curve.rows is None else _whole(curve.rows)),
                 *_table(curve, all_written=self.csv is not None),
             )
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise a `ValueError` if a picture could not be written."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise ValueError(f"plot must end in .svg, .png or .pdf, not {str(path)!r}")
+    check_writable("plot", path)
 
 
 def _csv(curve: Curve) -> str:

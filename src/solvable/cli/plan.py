@@ -13,7 +13,7 @@ from .arguments import Flag, Maybe, MaybeFile
 from .compute import ComputeOptions
 from .files import check_writable, write_file
 from .laws import MODELS, law_of
-from .output import PICTURES
+from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
 
@@ -103,9 +103,7 @@ class Plan:
         """Plan, and tell."""
         budgets = _budgets(self.budget, self.points)
         check_writable("csv", self.csv)
-        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
-            raise ValueError(f"plot must end in .svg, .png or .pdf, not {str(self.plot)!r}")
-        check_writable("plot", self.plot)
+        check_plot(self.plot)
         if (self.law is None) == (self.model is None):
             both = "cannot both be given" if self.law is not None else "must be given, one of them"
             raise ValueError(f"law and model {both}")

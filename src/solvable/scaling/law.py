@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .. import validation
+
 Bounds = tuple[float, float]
 _ROWS = 64  # of parameters, given to compiled code at once
 
@@ -118,6 +120,8 @@ class Formula:
         """
         import jax
         import jax.numpy as jnp
+
+        validation.needs_double("a Formula")
 
         def curve(values: Any, x: Any) -> Any:
             given = dict(zip(self.parameters, values, strict=True))
