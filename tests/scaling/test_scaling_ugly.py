@@ -153,3 +153,28 @@ def answers():
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused_with_one_sentence(answers, case):
     is_one_sentence(answers[case], BAD[case])
+
+
+def test_columns_that_vary_only_together_are_said_to():
+    rng = np.random.default_rng(2)
+    size = np.geomspace(1e7, 1e10, 30)
+    y = 1.7 + 400.0 * size**-0.34 + 400.0 * (20.0 * size) ** -0.28
+    columns = {"N": size, "D": 20.0 * size}
+    found = fit(chinchilla(), columns, y=y * np.exp(0.01 * rng.standard_normal(30)))
+    assert found.status in ("ill_posed", "at_bound")
+    if found.status == "ill_posed":
+        assert found.message.startswith("N and D vary only together")
+    exact = fit(chinchilla(), columns, y=y)
+    assert exact.status == "ill_posed"
+    assert exact.message.startswith("N and D vary only together")
+
+
+def test_the_exponent_of_an_absent_term_is_not_told():
+    rng = np.random.default_rng(3)
+    x = np.exp(rng.uniform(0.0, 12.0, 40))
+    y = (1.0 + 5.0 * x**-0.4) * np.exp(0.01 * rng.standard_normal(40))
+    found = fit(chinchilla(), {"N": x, "D": x.copy()}, y=y)
+    for amplitude, exponent in (("A", "a"), ("B", "b")):
+        if found[amplitude] == 0.0:
+            assert math.isnan(found[exponent])
+    assert found.status != "converged"

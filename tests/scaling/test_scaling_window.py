@@ -78,3 +78,16 @@ def test_thousands_of_rows_are_averaged():
 def test_the_longest_window_is_where_an_exponent_is_near_a_law():
     low, high = longest_window(np.geomspace(1.0, 1e4, 49), lambda x: 0.5 + 1.0 / x, 0.5, 0.02)
     np.testing.assert_allclose([low, high], [100.0, 1e4], rtol=0.01)
+
+
+def test_an_s_is_no_power_law():
+    # Local exponents of 0.15, then 0.6, then back to 0.2.
+    curve = 0.05 + 5.0 * X**-0.15 * (1.0 + (X / 2e3) ** 2.0) ** -0.225
+    for seed in range(5):
+        y = noisy(curve, seed)
+        window = power_window(X, y)
+        inside = (window.low * 0.999 <= X) & (window.high * 1.001 >= X)
+        line = np.polyfit(np.log(X[inside]), np.log(y[inside]), 1)
+        left = np.log(y[inside]) - np.polyval(line, np.log(X[inside]))
+        assert np.std(left) < 0.03  # of noise of 0.01
+        assert window.points == inside.sum()

@@ -205,9 +205,14 @@ def _sources(told: Told) -> str:
 def _status_words(fit: "Fit") -> tuple[str, str]:
     """What the status means, and what to do about it."""
     message = fit.message
-    if message.partition(" ")[0] not in fit.parameters:
+    if message.partition(" ")[0].rstrip(",") not in (*fit.parameters, *fit.law.resources):
         message = message[:1].upper() + message[1:]
     match fit.status:
+        case "ill_posed" if " vary" in message:
+            return f"{message}.", (
+                "The curve may still be good where the data are. Collect rows in which the columns "
+                "vary, each by itself, or fit a law without them."
+            )
         case "ill_posed":
             floor = fit.parameters.get("E")
             pin = (
@@ -308,7 +313,9 @@ def digits(one: "Parameter", bounds: tuple[float, float] = UNBOUNDED) -> tuple[s
         return "?", "cannot be told"
     ends = (one.low, one.high)
     sides = [abs(end - one.value) for end in ends if end not in bounds and math.isfinite(end)]
-    if not sides or min(sides) == 0.0:
+    if not sides:  # from one bound to the other
+        return "?", "cannot be told"
+    if min(sides) == 0.0:
         return f"{one.value:.{DIGITS}g}", "exact"
     value = _rounded(one.value, min(sides))
     low, high = (_rounded(end, abs(end - one.value) or min(sides)) for end in ends)
@@ -382,10 +389,11 @@ def _hold_out_words(told: Told) -> str:
     said = (
         f"{which} of {len(told.y)} rows are predicted with rms {percent(held.rms)}, the law on "
         f"average {percent(abs(held.bias))} {side}; {100 * held.inside:.0f} % lie inside their "
-        f"{100 * fit.known.level:g} % prediction intervals"
+        f"{100 * fit.known.level:g} % prediction intervals. The parameters are those of the "
+        "other rows"
     )
     if _unlikely(round(held.inside * count), count, fit.known.level):
-        said += ": fewer than the intervals promise, so do not trust the law that far out"
+        said += ". Fewer than the intervals promise: do not trust the law that far out"
     return said
 
 

@@ -126,12 +126,13 @@ def read(law: Law, columns: Mapping[str, Any], y: Any, weights: Any, group: Any)
     return Table(x, target, parts["weights"], parts.get("group"), np.arange(len(x)))
 
 
-def enough(law: Law, table: Table, free: int) -> None:
+def enough(law: Law, table: Table, free: int, held_out: bool = False) -> None:
     """Refuse too few rows or groups."""
     if len(table.y) <= free:
+        rest = " that are not held out" if held_out else ""
         raise ValueError(
-            f"points must be at least {free + 1} for the {free} free parameters of {law.name}, "
-            f"not {len(table.y)}"
+            f"points{rest} must be at least {free + 1} for the {free} free parameters of "
+            f"{law.name}, not {len(table.y)}"
         )
     if table.groups is not None:
         count = int(table.groups.max()) + 1

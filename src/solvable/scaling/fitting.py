@@ -1,5 +1,6 @@
 """Fits: a law for a table, with intervals that are honest."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,8 @@ Status = Literal["converged", "ill_posed", "at_bound", "not_converged"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 INTERVALS: tuple[str, ...] = get_args(Intervals)
 ILL_POSED = 1e3  # condition number of the Jacobian with columns of one length
-UNKNOWN = 1e5  # standard errors above it tell nothing
+UNKNOWN = 1e5  # values: a standard error above so many of them tells nothing
+UNKNOWN_FOLDS = 30.0  # the same of a logarithm
 FEWEST_GROUPS = 3
 
 
@@ -259,7 +261,7 @@ def fit(
     data = _table.read(law, columns, y, weights, group)
     kept, held_out = data.split(hold_out, seed)
     free = len(law.parameters) - len(pinned)
-    _table.enough(law, kept, free)
+    _table.enough(law, kept, free, held_out is not None)
     if kept.groups is not None and intervals == "profile":
         raise ValueError("intervals must be delta or bootstrap for grouped rows, not 'profile'")
 
@@ -328,7 +330,7 @@ def _told(
     degrees = count - 1 if grouped else minimum.degrees
     ends = zip(data.x.min(axis=0).tolist(), data.x.max(axis=0).tolist(), strict=True)
     ranges = dict(zip(law.resources, ends, strict=True))
-    values = _representable(minimum)
+    values = np.where(_absent(minimum), 0.0, _representable(minimum))
     for name, value in pinned.items():  # as given, without the round-off of other units
         values[law.parameters.index(name)] = value
     known = Known(law, values, covariance, float(degrees), level, ranges)
@@ -413,7 +415,7 @@ def _parameters(
         elif not minimum.moving[k]:
             bound = bounds[0] if minimum.coordinates[k] <= 0.5 * (least[k] + most[k]) else bounds[1]
             found[name] = Parameter(bound, bound, bound, 0.0, "at bound")
-        elif error[k] > UNKNOWN * (1.0 if is_log else max(abs(value), 1e-300)):
+        elif error[k] > (UNKNOWN_FOLDS if is_log else UNKNOWN * max(abs(value), 1e-300)):
             found[name] = Parameter(math.nan, *bounds, math.inf, "free")
         else:
             clipped = max(below, bounds[0]), min(above, bounds[1])
@@ -421,10 +423,17 @@ def _parameters(
     return found
 
 
+def _absent(minimum: Minimum) -> np.ndarray:
+    """Which amplitudes are at the bound that stands for 0."""
+    problem = minimum.problem
+    ended = problem.free & ~minimum.moving & problem.is_linear & problem.is_log
+    return ended & (minimum.coordinates <= problem.limits[0] + 1.0)
+
+
 def _lost(minimum: Minimum) -> set[str]:
     """Parameters without any effect on the curve, as the exponent of a term that is 0."""
     problem = minimum.problem
-    values = problem.values(minimum.coordinates)
+    values = np.where(_absent(minimum), 0.0, problem.values(minimum.coordinates))
     slopes = problem.law.slopes(values, problem.x)
     effect = np.max(np.abs(slopes / problem.law.curve(values, problem.x)[:, None]), axis=0)
     blind = problem.free & ~problem.is_linear & (effect < 1e-9)
@@ -442,18 +451,36 @@ def _judged(minimum: Minimum, parameters: dict[str, Parameter]) -> tuple[Status,
         words = f"{ends} at {'its bound' if len(bound) == 1 else 'their bounds'}"
         return "at_bound", words + rest
     if not minimum.condition <= ILL_POSED:
-        return "ill_posed", (
+        why = _alike(minimum) or (
             f"the data do not tell the parameters apart: condition number {minimum.condition:.3g}, "
-            f"above {ILL_POSED:g}{rest}"
+            f"above {ILL_POSED:g}"
         )
+        return "ill_posed", why + rest
     vague = [
         name
         for name in minimum.problem.law.exponents
         if parameters[name].state == "free" and not parameters[name].low > EXPONENT[0]
     ]
     if vague:
-        return "ill_posed", f"the interval of {_listed(vague)} includes 0"
+        return "ill_posed", f"the interval of {_listed(vague)} includes 0{rest}"
+    if unknown:
+        return "ill_posed", f"{_listed(unknown)} cannot be told"
     return "converged", ""
+
+
+def _alike(minimum: Minimum) -> str:
+    """Columns that do not vary, or only together, in words."""
+    logs, names = np.log(minimum.problem.x), minimum.problem.law.resources
+    spread = np.ptp(logs, axis=0)
+    still = [name for name, width in zip(names, spread, strict=True) if width < 1e-6]
+    if still:
+        return f"{_listed(still)} {'does' if len(still) == 1 else 'do'} not vary"
+    around = (logs - logs.mean(axis=0)) / spread
+    for i, j in itertools.combinations(range(len(names)), 2):
+        turn = float(around[:, i] @ around[:, j] / (around[:, i] @ around[:, i]))
+        if np.max(np.abs(around[:, j] - turn * around[:, i])) < 1e-3:
+            return f"{names[i]} and {names[j]} vary only together: nothing tells their terms apart"
+    return ""
 
 
 def _listed(names: Sequence[str]) -> str:

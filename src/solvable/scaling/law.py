@@ -107,6 +107,16 @@ class Formula:
     units: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self):
+        for field_name in ("linear", "exponents", "logarithmic"):
+            for name in getattr(self, field_name):
+                validation.one_of(field_name, name, self.parameters)
+        missing = [n for n in self.parameters if n not in self.linear and n not in self.begin]
+        if missing:
+            raise ValueError(
+                f"begin must have values of {missing[0]}, which is not linear, to start from"
+            )
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters."""

@@ -13,6 +13,7 @@ _ENDS = 40  # places where a window may begin or end
 _FEWEST = 6  # distinct x of a window
 _NEIGHBOURS = 0.3  # share of the points that a local exponent is taken from
 _MANY, _BINS = 4000, 1000  # rows above which they are averaged, and into how many
+_S_SHAPED = 1e-3  # so rarely is a straight line taken for an S
 _EXACT = 1e-12  # residuals below it are round-off
 
 
@@ -24,7 +25,7 @@ class Window:
         low, high: its ends; equal where every range is rejected.
         exponent: of ``y ∝ x^-exponent`` in it, and
         exponent_low, exponent_high: its interval.
-        points: rows in it (means of rows, where there are thousands).
+        points: rows in it.
         p_value: of the test against a quadratic.
     """
 
@@ -74,6 +75,8 @@ def power_window(
 
     In every range log y is fitted by a quadratic in log x; the power law is rejected where the
     quadratic's coefficient is not 0: F(1, n − 3), and with groups F(1, G − 1) of its CR2 variance.
+    An S, of which a quadratic sees nothing, is rejected where a cubic's last coefficient is not 0
+    at 0.1 %.
 
     Args:
         x: the resource, positive.
@@ -105,20 +108,35 @@ def power_window(
             continue
         p = float(2.0 * stats.t.sf(abs(bent.coefficients[2]) / bent.errors[2], bent.degrees))
         line = _polynomial(u, v, groups, inside, 1)
-        if p >= significance and line is not None:
+        if p >= significance and line is not None and not _is_s_shaped(u, v, groups, inside):
             reach = stats.t.ppf(0.5 + 0.5 * level, line.degrees) * line.errors[1]
             steep = -line.coefficients[1]
+            low = -np.inf if a == ends[0] else a - 1e-12
+            high = np.inf if b == ends[-1] else b + 1e-12
+            logs = np.sort(np.log(np.asarray(x, float)))
+            rows = np.exp(logs[(logs >= low) & (logs <= high)])
             return Window(
-                low=float(np.exp(a)),
-                high=float(np.exp(b)),
+                low=float(rows[0]),
+                high=float(rows[-1]),
                 exponent=float(steep),
                 exponent_low=float(steep - reach),
                 exponent_high=float(steep + reach),
-                points=int(inside.sum()),
+                points=len(rows),
                 p_value=p,
             )
     middle = float(np.exp(np.median(u)))
     return Window(middle, middle, np.nan, -np.inf, np.inf, 0, 0.0)
+
+
+def _is_s_shaped(
+    u: np.ndarray, v: np.ndarray, groups: np.ndarray | None, inside: np.ndarray
+) -> bool:
+    """Whether a cubic is plainly better: bent one way and back, which no quadratic sees."""
+    cubic = _polynomial(u, v, groups, inside, 3)
+    if cubic is None:
+        return False
+    p = 2.0 * stats.t.sf(abs(cubic.coefficients[3]) / cubic.errors[3], cubic.degrees)
+    return bool(p < _S_SHAPED)
 
 
 def local_exponent(
@@ -133,7 +151,8 @@ def local_exponent(
     """The local exponent ``−d log y/d log x`` and its band.
 
     The slope of a quadratic in log x through the nearest points, which weigh less the farther they
-    are (tricube).
+    are (tricube). The band is that of the noise: where the curve bends within so few points that a
+    quadratic cannot follow, the exponent is smoothed, and the band does not say by how much.
 
     Args:
         x, y: positive.
