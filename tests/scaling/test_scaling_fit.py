@@ -269,3 +269,22 @@ def test_a_law_of_ones_own_is_fitted():
 def test_a_known_law_must_have_all_of_its_values():
     with pytest.raises(ValueError, match=r"values must be 3 numbers, those of E, A, a"):
         Known(power(), np.array([1.0, 2.0]))
+
+
+def test_a_law_that_misses_the_shape_is_told_by_its_residuals():
+    rng = np.random.default_rng(11)
+    x = np.geomspace(10.0, 1e6, 60)
+    bent = Broken().curve(np.array([0.1, 5.0, 0.1, 0.6, 2e3, 0.3]), x[:, None])
+    y = bent * np.exp(0.01 * rng.standard_normal(60))
+    wrong, right = fit(power(), {"x": x}, y=y), fit(Broken(), {"x": x}, y=y)
+    assert wrong.runs_p is not None
+    assert wrong.runs_p < 1e-6
+    assert right.runs_p is not None
+    assert right.runs_p > 1e-2
+    assert fit(power(), {"x": x}, y=y, group=np.arange(60) % 6).runs_p is None
+
+
+def test_runs_of_good_fits_are_as_rare_as_is_said():
+    found = [fit(chinchilla(), table(60, seed), y="y").runs_p for seed in range(60)]
+    share = np.mean([p is not None and p < 0.05 for p in found])
+    assert share <= 0.15, share

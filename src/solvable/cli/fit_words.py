@@ -26,6 +26,7 @@ MODEL_WORDS = {
     "deep_icl": {"nu": "exponent ν of the spectrum", "beta": "source exponent β"},
 }
 FAR = 3.0  # standard deviations from which on a row is named
+MISSED = 1e-3  # a runs test below it is told
 NAMED = 5  # rows, at most, and in the document
 LISTED = 20
 UNBOUNDED = (-math.inf, math.inf)
@@ -160,6 +161,7 @@ def words(told: Told) -> list[Any]:
     facts = {
         "intervals": _interval_words(fit),
         "residuals": _residual_words(told),
+        "shape": _shape_words(fit),
         "outliers": _outlier_words(told),
         "hold-out": _hold_out_words(told),
         "window": _window_words(told),
@@ -366,6 +368,16 @@ def _residual_words(told: Told) -> str:
             f"{percent(fit.scale)} (of normal noise about {0.18 * len(fit.rows):.0f} would be)"
         )
     return said
+
+
+def _shape_words(fit: "Fit") -> str:
+    """A warning where residuals are no noise."""
+    if fit.runs_p is None or fit.runs_p >= MISSED:
+        return ""
+    return (
+        f"the residuals keep their sign for long stretches (runs test, p = {fit.runs_p:.1g}): the "
+        "law misses the shape of the data, which the intervals do not count"
+    )
 
 
 def _outlier_words(told: Told) -> str:

@@ -26,7 +26,7 @@ INTERVALS: tuple[str, ...] = get_args(Intervals)
 ILL_POSED = 1e3  # condition number of the Jacobian with columns of one length
 UNKNOWN = 1e5  # values: a standard error above so many of them tells nothing
 UNKNOWN_FOLDS = 30.0  # the same of a logarithm
-FEWEST_GROUPS = 3
+_FEWEST_SIGNS = 6  # of each, for a runs test
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,9 @@ class Fit:
         known: values and covariance, for predictions and plans.
         residuals: log(curve/y) of the rows that were fitted, in the order of the table.
         rms: their root mean square.
+        runs_p: the p-value of a runs test on the residuals' signs, along the one resource or the
+            fitted curve: small where they keep their sign for long, as the law misses the shape of
+            the data, which no interval counts. None for grouped or too few rows.
         rows: which rows were fitted.
         condition: the condition number.
         noise: the residual standard deviation, from ρ′ and the degrees of freedom.
@@ -146,6 +149,7 @@ class Fit:
     known: Known
     residuals: np.ndarray
     rms: float
+    runs_p: float | None
     rows: np.ndarray
     condition: float
     noise: float
@@ -365,6 +369,7 @@ def _told(
         known=known,
         residuals=residual,
         rms=float(np.sqrt(np.mean(residual**2))),
+        runs_p=None if grouped else _runs_p(residual, law.curve(values, data.x), data.x),
         rows=data.rows,
         condition=minimum.condition,
         noise=math.sqrt(minimum.variance) / minimum.push[1],
@@ -378,6 +383,21 @@ def _told(
         failed=0 if found is None else found.failed,
         draws=refits,
     )
+
+
+def _runs_p(residual: np.ndarray, curve: np.ndarray, x: np.ndarray) -> float | None:
+    """How likely so few runs of one sign are, by Wald and Wolfowitz."""
+    if np.max(np.abs(residual)) < 1e-10:  # signs of round-off
+        return None
+    order = np.argsort(x[:, 0] if x.shape[1] == 1 else curve, kind="stable")
+    above = residual[order] > 0.0
+    some, others = int(above.sum()), int((~above).sum())
+    if min(some, others) < _FEWEST_SIGNS:
+        return None
+    mean = 1.0 + 2.0 * some * others / (some + others)
+    variance = (mean - 1.0) * (mean - 2.0) / (some + others - 1.0)
+    runs = 1 + int(np.sum(above[1:] != above[:-1]))
+    return float(stats.norm.cdf((runs - mean) / math.sqrt(variance)))
 
 
 def _representable(minimum: Minimum) -> np.ndarray:

@@ -56,6 +56,7 @@ def to_document(fit: Fit) -> dict[str, Any]:
             for name, one in fit.parameters.items()
         },
         "residual_rms": fit.rms,
+        "runs_p": fit.runs_p,
         "noise": fit.noise,
         "hold_out": None
         if held is None
