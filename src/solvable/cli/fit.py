@@ -11,7 +11,7 @@ import tyro
 from .arguments import Flag, MaybeFile
 from .compute import ComputeOptions
 from .files import write_file
-from .laws import MODELS
+from .laws import MODELS, RESOURCES
 from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .fit_words import Told
     from .table import Source, Table
 
-MODEL_RESOURCES: Mapping[str, tuple[str, ...]] = {"msfr": tuple("tDN"), "deep_icl": tuple("tLNP")}
 HOLD_OUTS = ("largest", "random")
 
 Repeated = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
@@ -233,15 +232,15 @@ def _resources(law: str, table: "Table", given: Sequence[str]) -> "dict[str, Sou
         if len(pairs) != 2:
             raise ValueError("x must be given twice for chinchilla: --x N=params --x D=tokens")
         names = _size_and_data([name for name, _ in pairs])
-    elif "" in names or (law in MODELS and not set(names) <= set(MODEL_RESOURCES[law])):
-        allowed = f", one of {', '.join(MODEL_RESOURCES[law])}" if law in MODELS else ""
-        known = MODEL_RESOURCES.get(law, [name for name in names if name])
+    elif "" in names or (law in MODELS and not set(names) <= set(RESOURCES[law])):
+        allowed = f", one of {', '.join(RESOURCES[law])}" if law in MODELS else ""
+        known = RESOURCES.get(law, [name for name in names if name])
         bad = next(text for name, (_, text) in zip(names, pairs, strict=True) if name not in known)
         raise ValueError(f"x must have a name for {law}{allowed}: --x NAME={bad}")
     if len(set(names)) < len(names):
         raise ValueError(f"x must have different names, not {', '.join(names)}")
     found = {name: table.source("x", text) for name, (_, text) in zip(names, pairs, strict=True)}
-    order = MODEL_RESOURCES.get(law, ("N", "D") if set(names) == {"N", "D"} else names)
+    order = RESOURCES.get(law, ("N", "D") if set(names) == {"N", "D"} else names)
     return {name: found[name] for name in order if name in found}
 
 

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from ..scaling import Law
 
 FORMULAS = ("power", "chinchilla", "additive", "broken")
-MODELS = ("msfr", "deep_icl")
+# What each model's curve is over; told here, as importing a lab to ask it takes a second.
+RESOURCES = {"msfr": ("t", "D", "N"), "deep_icl": ("t", "L", "N", "P")}
+MODELS = tuple(RESOURCES)
 LAWS = (*FORMULAS, *MODELS)
 
 

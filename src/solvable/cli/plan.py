@@ -12,7 +12,7 @@ import tyro
 from .arguments import Flag, Maybe, MaybeFile
 from .compute import ComputeOptions
 from .files import check_writable, write_file
-from .laws import MODELS, law_of
+from .laws import MODELS, RESOURCES, law_of
 from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 1e300
 # Of each model: its resources, its cost unless given, its exponents and its settings.
-RESOURCES = {"msfr": ("t", "D", "N"), "deep_icl": ("t", "L", "N", "P")}
 COSTS = {"msfr": "D*t", "deep_icl": "t*N**2*L"}
 EXPONENTS: Mapping[str, Mapping[str, float]] = {
     "msfr": {"alpha": 1.8, "beta": 0.0, "gamma": 0.0},

@@ -135,11 +135,12 @@ class Fit:
         condition: the condition number.
         noise: the residual standard deviation, from ρ′ and the degrees of freedom.
         loss, scale: what was minimised; the scale is Huber's, infinity for least squares.
-        intervals: "delta", "profile", "bootstrap", and how, in words.
+        intervals, method: "delta", "profile" or "bootstrap", and how, in words.
         groups: how many groups, 0 for none.
         refits, redone, failed: of a bootstrap: how many, how many had to be searched again, and how
             many of these failed and were left out.
         hold_out: how it does on rows held out.
+        draws: the refits' coordinates, (refits, parameters), as those of `Known.covariance`.
     """
 
     law: Law
