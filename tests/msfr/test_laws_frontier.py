@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from solvable import msfr
-from solvable.msfr.theory._loss import joint_loss, shared_flow
+from solvable.msfr.theory._loss import joint_loss, rows_of, shared_flow
 
 INIT = msfr.Init(v=0.1, w=0.11)
 SLOW = msfr.Init(v=1e-5, w=1e-5)
@@ -24,8 +24,8 @@ def every_size(task, init, order):
     sizes = np.arange(1, task.num_tasks + 2, dtype=float)
     t = (COMPUTE[:, None] / sizes).ravel()
     size = np.broadcast_to(sizes, (len(COMPUTE), len(sizes))).ravel()
-    flow = shared_flow(task, init, order)
-    flat = joint_loss(task, init, jnp.asarray(t), jnp.asarray(size), None, order, flow)
+    rows, flow = rows_of(task, init), shared_flow(task, init, order)
+    flat = joint_loss(rows, jnp.asarray(t), jnp.asarray(size), None, order, flow)
     return np.asarray(flat).reshape(len(COMPUTE), -1)
 
 

@@ -35,11 +35,24 @@ CASES = {
     "frontier(task, init, float('nan'))": "compute must lie in .* not nan",
     "frontier(task, init, [[1.0]])": "compute must be one axis",
     "frontier(task, init, 'much')": "compute must be a number",
+    "size_law(alone, init)": "num_tasks must be at least 2 for a law in size, not 1",
+    "size_law(task, init, shift=[0.1, 0.2])": "shift must be a single number",
+    "size_law(task, init).loss(float('nan'))": "x must lie in .* not nan",
+    "size_law(task, init)('x')": "x must be a number",
+    "size_law(task, init).grid(0)": "per_decade must be .* not 0",
+    "time_law(done, zero)": "init must leave something to learn",
+    "data_law(done, zero)": "init must leave something to learn",
+    "curve_law(num_tasks=10**30)": "num_tasks must be .* not 1000",
+    "curve_law(num_tasks=10**12)": "num_tasks must be smaller .* bytes",
+    "curve_law(context=[1.0, 2.0])": "context must be a single number",
+    "exponents(float('inf'))": "alpha must lie in .* not inf",
+    "exponents([1.5])": "alpha must be a single number",
 }
 SETUP = """
 from solvable.msfr import *
 task, init, soft = Task(4, 1.8, 5, 0.5), Init(v=0.1, w=0.11), SoftmaxInit(0.1, 0.1, 0.1)
 uneven = Task(2, 1.8, [5.0, 4.0], 0.5)
+alone, done, zero = Task(1, 1.8, 5, 0.5), Task(4, 1.8, 5, 0.0), Init(v=0.0, w=0.0)
 """
 
 

@@ -64,65 +64,8 @@ def test_the_curve_in_data_is_that_of_the_data_law():
     np.testing.assert_allclose(law.curve(values, n[:, None]), expected, rtol=1e-11)
 
 
-def test_slopes_are_central_differences(small):
-    x, h = TIMES[:, None], 1e-5
-    slopes = small.slopes(TRUE, x)
-    for k in range(len(TRUE)):
-        shift = h * (np.arange(len(TRUE)) == k)
-        difference = (small.curve(TRUE + shift, x) - small.curve(TRUE - shift, x)) / (2.0 * h)
-        # Differences are good to h² and to round-off over h.
-        assert np.max(np.abs(slopes[:, k] - difference)) < 1e-7 * np.max(np.abs(difference))
-
-
-@pytest.mark.slow
-def test_exponents_are_found_from_anywhere(small):
-    """Noise-free recovery to 1e-8 from 100 starts of α in [0.02, 3] (within its bounds)."""
-    rng, worst = np.random.default_rng(0), 0.0
-    values = np.array([0.02, 2.0, 1.8, 0.0, 0.0, 3.0])
-    data = {"t": TIMES, "y": small.curve(values, TIMES[:, None])}
-    for start in np.exp(rng.uniform(np.log(0.02), np.log(3.0), 100)):
-        found = scaling.fit(
-            small,
-            data,
-            y="y",
-            loss="squares",
-            pinned={"beta": 0.0, "gamma": 0.0},
-            start={"alpha": max(float(start), 1.001), "unit_t": 1.0},
-        )
-        assert found.status == "converged"
-        worst = max(worst, abs(found["alpha"] - 1.8))
-    assert worst < 1e-8
-
-
 def test_one_curve_tells_the_three_exponents_apart(small):
     data = {"t": TIMES, "y": small.curve(TRUE, TIMES[:, None])}
     found = scaling.fit(small, data, y="y", loss="squares")
     assert found.status == "converged"
     np.testing.assert_allclose(found.known.values, TRUE, rtol=1e-8)
-
-
-def test_half_a_curve_foretells_the_other_half(small):
-    y = small.curve(TRUE, TIMES[:, None])
-    half = len(TIMES) // 2
-    pinned = {"beta": 0.5, "gamma": 0.3}
-    found = scaling.fit(small, {"t": TIMES[:half]}, y=y[:half], loss="squares", pinned=pinned)
-    # The early half knows E, which is 1 % of it, to about 1e-10 at round-off of 1e-16.
-    np.testing.assert_allclose(found.curve({"t": TIMES[half:]}), y[half:], rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"resources": ()}, "resources must be one or more of t, D, N"),
-        ({"resources": ("t", "t")}, "each once"),
-        ({"resources": ("L",)}, "resources must be one of t, D, N, not 'L'"),
-        ({"resources": ("t", "N")}, "must not hold t and N together"),
-        ({"order": "second"}, "order must be one of"),
-        ({"context": -1.0}, "context must lie in"),
-        ({"num_tasks": 0}, "num_tasks must be a whole number"),
-    ],
-)
-@pytest.mark.usefixtures("as_users_run_it")
-def test_bad_input_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        msfr.curve_law(**arguments)

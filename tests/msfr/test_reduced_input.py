@@ -41,12 +41,48 @@ CASES = {
     "sample(task, 5, seed=-1)": "seed must be .* not -1",
     "sample(task, 5, features='dense')": "features must be one of .* not 'dense'",
     "SoftmaxInit(0.1, 0.1, 0.1, width=0)": "width must be .* not 0",
+    "SoftmaxInit(0.1, 0.1, 0.1, width=10**30)": "width must be .* not 1000",
+    "train(task, init, lr=0.1, steps=10**30)": "steps must be at most .* not 1000",
+    "train(task, init, lr=0.1, steps=10**14, log_every=1)": "steps must be smaller .* bytes",
+    "train(task, init, lr=0.1, steps=5, seed=10**30)": "seed must be .* not 1000",
+    "train(task, init, lr=0.1, steps=5, data=ones)": "data must be .* not an array",
+    "train(task, init, lr=0.1, steps=5, data=10**15)": "data must be smaller .* 3.2e.16 bytes",
+    "train(task, init, lr=0.1, steps=5, batch=10**15)": "batch must be smaller .* 3.2e.16 bytes",
+    "train(Task(10**12, 1.8, 5, 0.5), init, lr=0.1, steps=5)": "num_tasks must be smaller .* bytes",
+    "train(Task(4, 1.8, 1e9, 0.5), soft, lr=0.1, steps=5)": "context must be smaller .* bytes",
+    "train_brute(task, init, lr=0.1, steps=5, data=10**12)": "data must be smaller .* bytes",
+    "train_brute(Task(10**6, 1.8, 5, 0.5), init, lr=0.1, steps=5, data=5)": "must be .* bytes",
+    "flow(task, init, [1.0], rtol=-1.0)": "rtol must lie in .* not -1",
+    "flow(Task(10**12, 1.8, 5, 0.5), init, [1.0])": "num_tasks must be smaller .* bytes",
+    "sample('task', 5)": "task must be a msfr.Task, not str",
+    "sample(task, 10**12)": "data must be smaller .* bytes",
+    "sample(task, 5, seed=10**30)": "seed must be .* not 1000",
+    "sample(task, 5, features='source', decay=float('nan'))": "decay must lie in .* not nan",
+    "on(task, tokens)": "model must be an attention block, not Task",
+    "on(model, task)": "tokens must be msfr.Tokens, not Task",
+    "on(model, but(phi=float('nan') * tokens.phi))": "tokens.phi must lie",
+    "on(model, but(phi=tokens.phi[0]))": "tokens.phi must have the axes",
+    "on(model, but(phi=tokens.phi[:, 1:]))": "tokens must have 5 rows",
+    "on(model, but(label=tokens.label[:2]))": "tokens.label must be shape",
+    "on(model, but(task=tokens.task + 9))": "tokens.task must lie in",
+    "on(model, but(task=1.5 * tokens.task))": "tokens.task must be 5 whole",
+    "on(model, but(present=ones))": "tokens.present must be shape",
+    "on(model, tokens, learned=[True])": "learned must be 4 truth values",
+    "on(model, tokens, learned=nans)": "learned must be 4 truth values",
+    "on(LinearAttention(wide, wide), tokens)": "model.key_query must have",
+    "on(LinearAttention(wide, nans), tokens)": "model.key_query must lie in",
 }
 SETUP = """
 import optax
 from solvable.msfr import *
 task, init, soft = Task(4, 1.8, 5, 0.5), Init(v=0.1, w=0.11), SoftmaxInit(0.1, 0.1, 0.1)
 adam = optax.adam(1e-3)
+import dataclasses
+import numpy as np
+tokens, model = sample(task, 5), LinearAttention.start(task, init)
+ones, wide, nans = np.ones(3), np.ones((4, 5)), np.full(4, np.nan)
+on = lambda *given, **options: train_tokens(*given, **options, lr=0.1, steps=2)
+but = lambda **changed: dataclasses.replace(tokens, **changed)
 """
 
 

@@ -85,6 +85,7 @@ def test_gradient_in_alpha_passes_through_the_task():
         ("num_tasks", 0),
         ("num_tasks", -1),
         ("num_tasks", 2.5),
+        ("num_tasks", 99999999999999999999),
         ("num_tasks", "many"),
         ("num_tasks", None),
         ("num_tasks", True),

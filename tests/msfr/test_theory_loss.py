@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from solvable import msfr
+from solvable import compiling, msfr
 from solvable.msfr.theory import _loss
 from solvable.msfr.theory._exact import exact
 from solvable.msfr.theory._modes import Start
@@ -198,7 +198,7 @@ def test_pieces_of_tasks_sum_to_the_whole(count):
 
 
 def compilations():
-    return _loss.joint_loss._cache_size(), _loss._residual._cache_size()
+    return compiling._state["compiled"]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -230,10 +230,28 @@ def test_new_values_of_shared_tasks_do_not_compile_again(order):
     assert compilations() == before
 
 
+@pytest.mark.parametrize("order", ["zeroth", "exact"])
+def test_new_numbers_of_tasks_and_times_do_not_compile_again(order):
+    def call(tasks, times):
+        task, begin = shared(tasks)
+        t = np.linspace(0.0, 1.0, times)
+        msfr.loss(task, begin, t, order)
+        msfr.predict(task, begin, t, order)
+        rows = np.full((tasks, 2), 0.1)
+        decaying = msfr.Task(tasks, 1.8, 20.0, 0.5, gamma=0.1)
+        msfr.loss(decaying, msfr.Init(rows, rows), t, "zeroth", size=3)
+
+    call(6, 16)
+    before = compilations()
+    for tasks, times in ((5, 16), (16, 7), (9, 2), (3, 11)):
+        call(tasks, times)
+    assert compilations() == before
+
+
 def test_a_new_shape_does_compile_again():
-    """Or the two tests above would watch the wrong counter."""
+    """Or the tests above would watch the wrong counter."""
     task, init = shared()
     msfr.predict(task, init, TIMES, "zeroth")
     before = compilations()
-    msfr.predict(task, init, np.linspace(0.0, 1.0, 19), "zeroth")
+    msfr.predict(task, init, np.linspace(0.0, 1.0, 17), "zeroth")
     assert compilations() != before

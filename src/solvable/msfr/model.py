@@ -6,10 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from .. import training, validation
+from ..compiling import jit, stage
 from . import task as tasks
 from .reduced import draw_batch, sign_weights
 from .run import Request, Run
@@ -17,6 +19,17 @@ from .start import Init, SoftmaxInit
 from .task import Task, Tokens
 
 _PIECE = 32  # token matrices evaluated at once when all tasks are looked at
+_LARGEST = 1e100  # entry of tokens or of a model, in size
+
+
+def _embedded(entries: Float[Array, "tasks 2"], task: Task) -> np.ndarray:
+    """Rows (tasks, tasks + 1) whose entries on coordinates (s, S+1) are those given."""
+    validation.concrete("task and init", entries, why="a model is built")
+    task.fit(4.0 * (task.num_tasks + 1))
+    rows = np.zeros((task.num_tasks, task.num_tasks + 1))
+    np.fill_diagonal(rows, np.asarray(entries)[:, 0])
+    rows[:, -1] = np.asarray(entries)[:, 1]
+    return rows
 
 
 class LinearAttention(eqx.Module):
@@ -33,11 +46,8 @@ class LinearAttention(eqx.Module):
     @classmethod
     def start(cls, task: Task, init: Init) -> "LinearAttention":
         """The model whose entries on coordinates (s, S+1) are those of `init`, the others 0."""
-        v, w = init.columns(task)
-        s = jnp.arange(task.num_tasks)
-        empty = jnp.zeros((task.num_tasks, task.num_tasks + 1), v.dtype)
-        rows = [empty.at[s, s].set(x[:, 0]).at[:, -1].set(x[:, 1]) for x in (v, w)]
-        return cls(rows[0], rows[1].T)
+        v, w = (_embedded(x, task) for x in init.columns(task))
+        return cls(stage(v), stage(w.T))
 
     def __call__(
         self, phi: Float[Array, "features columns"], present: Float[Array, " columns"]
@@ -63,11 +73,8 @@ class SoftmaxAttention(eqx.Module):
     @classmethod
     def start(cls, task: Task, init: SoftmaxInit) -> "SoftmaxAttention":
         """The model at `init`; entries of V off the coordinates (s, S+1) are 0."""
-        width, s = init.width_for(task), jnp.arange(task.num_tasks)
-        entries = init.values(task)
-        value = jnp.zeros((task.num_tasks, task.num_tasks + 1), entries.dtype)
-        value = value.at[s, s].set(entries[:, 0]).at[:, -1].set(entries[:, 1])
-        return cls(value, init.keys(task, width), init.queries(task, width))
+        width, value = init.width_for(task), _embedded(init.values(task), task)
+        return cls(stage(value), init.keys(task, width), init.queries(task, width))
 
     def __call__(
         self, phi: Float[Array, "features columns"], present: Float[Array, " columns"]
@@ -122,9 +129,16 @@ class TokenProblem(eqx.Module):
     learned: Bool[Array, " tasks"]
     start: Attention
     data: Tokens | None
-    key: Key[Array, ""] | None
+    stream: UInt32[Array, " words"] | None  # the key of the mini-batches, as numbers
     batch: int | None = eqx.field(static=True)
     longest: int = eqx.field(static=True)
+
+    @property
+    def drawn(self) -> Any:
+        """Which tasks were drawn, and the signs of their labels."""
+        if self.data is None:
+            return None
+        return np.stack([np.asarray(self.data.task), np.sign(np.asarray(self.data.label))])
 
     def _predict(self, model: Attention, tokens: Tokens) -> Float[Array, " data"]:
         frozen = jax.lax.stop_gradient(predict_tokens(self.start, tokens))
@@ -137,8 +151,8 @@ class TokenProblem(eqx.Module):
     def gradient(self, params: Attention, step: Int[Array, ""]) -> Attention:
         """By automatic differentiation through the attention block."""
         tokens = self.data
-        if self.batch is not None and self.key is not None:
-            index, signs = draw_batch(self.weights, self.key, step, self.batch, self.longest)
+        if self.batch is not None and self.stream is not None:
+            index, signs = draw_batch(self.weights, self.stream, step, self.batch, self.longest)
             tokens = tasks.build_tokens(self.context, self.strength, index, signs)
         return jax.grad(self._loss)(params, tokens)
 
@@ -220,7 +234,12 @@ def train_brute(
     if request.data is None and request.batch is None:
         raise ValueError("data or batch must be given: brute force trains on sampled tokens")
 
-    def build(request: Request, seed: int) -> tuple[training.Problem, Any]:
+    attention = "linear" if isinstance(init, Init) else "softmax"
+    longest = tasks.longest_context(request.task)
+    drawn = request.data or request.batch or 0
+    tasks.fit_tokens(task.num_tasks, drawn * len(request.seeds), longest)
+
+    def build(request: Request, seed: int) -> tuple[Any, Any]:
         law = request.task
         if isinstance(init, Init):
             model = LinearAttention.start(law, init)
@@ -233,13 +252,14 @@ def train_brute(
             learned=request.learned,
             start=model,
             data=None if request.data is None else tasks.sample(law, request.data, seed=seed),
-            key=request.batch_key(seed),
+            stream=request.batch_stream(seed),
             batch=request.batch,
-            longest=tasks.longest_context(law),
+            longest=longest,
         )
         return problem, model
 
     return request.run(
+        f"msfr.train_brute, {attention}",
         build,
         lr=lr,
         optimizer=optimizer,
@@ -289,32 +309,110 @@ def train_tokens(
     >>> train_tokens(model, tokens, lr=0.01, steps=10).loss.shape
     (11,)
     """
-    if not isinstance(model, LinearAttention | SoftmaxAttention):
-        raise ValueError(f"model must be an attention block, not {type(model).__name__}")
-    if not isinstance(tokens, Tokens):
-        raise ValueError(f"tokens must be msfr.Tokens, not {type(tokens).__name__}")
+    model = _checked_model(model)
     num_tasks = model.value.shape[0]
-    if tokens.phi.shape[1] != num_tasks + 1:
-        raise ValueError(
-            f"tokens must have {num_tasks + 1} rows, as the model has {num_tasks} tasks, "
-            f"not {tokens.phi.shape[1]}"
-        )
-    chosen = jnp.ones(num_tasks, bool) if learned is None else jnp.asarray(learned, bool)
-    validation.shaped("learned", chosen, (num_tasks,))
-    kept = chosen[tokens.task]
-    first = half_squares(model, tokens)
-    problem = DataProblem(
-        tokens,
-        weight=jnp.where(kept, 1.0 / kept.shape[0], 0.0).astype(first.dtype),
-        rest=jnp.mean(jnp.where(kept, 0.0, first)),
-    )
+    tokens = _checked_tokens(tokens, num_tasks)
+    chosen = _checked_learned(learned, num_tasks)
+    validation.concrete("lr", lr, why="training runs")
+    problem = _data_problem(model, tokens, chosen)
     return training.follow(
         problem,
         model,
         training.Run.of,
+        origin={
+            "kind": "msfr.train_tokens",
+            "model": model,
+            "tokens": tokens,
+            "learned": chosen,
+        },
         lr=lr,
         optimizer=optimizer,
         steps=steps,
         log_every=log_every,
         progress=progress,
     )
+
+
+@jit
+def _data_problem(model: Attention, tokens: Tokens, learned: Bool[Array, " tasks"]) -> DataProblem:
+    kept = learned[tokens.task]
+    first = half_squares(model, tokens)
+    return DataProblem(
+        tokens,
+        weight=jnp.where(kept, 1.0 / kept.shape[0], 0.0).astype(first.dtype),
+        rest=jnp.mean(jnp.where(kept, 0.0, first)),
+    )
+
+
+_SHAPES = {
+    "value": "(tasks, tasks + 1)",
+    "key_query": "(tasks + 1, tasks)",
+    "key": "(width, tasks + 1)",
+    "query": "(width, tasks + 1)",
+}
+
+
+def _checked_model(model: Any) -> Attention:
+    """An attention block whose matrices fit together and are finite."""
+    if not isinstance(model, LinearAttention | SoftmaxAttention):
+        raise ValueError(f"model must be an attention block, not {type(model).__name__}")
+    validation.concrete("model", model, why="training starts")
+    arrays = {name: _finite(f"model.{name}", x) for name, x in vars(model).items()}
+    tasks = arrays["value"].shape[0] if arrays["value"].ndim else 0
+    width = arrays["key"].shape[0] if "key" in arrays and arrays["key"].ndim else 0
+    sizes = {"tasks": tasks, "tasks + 1": tasks + 1, "width": width}
+    for name, array in arrays.items():
+        wanted = tuple(sizes[word] for word in _SHAPES[name].strip("()").split(", "))
+        if array.shape != wanted or 0 in wanted:
+            raise ValueError(f"model.{name} must have the shape {_SHAPES[name]}, not {array.shape}")
+    return type(model)(**arrays)
+
+
+def _checked_tokens(tokens: Any, num_tasks: int) -> Tokens:
+    """A data set whose arrays fit together, and to a model of so many tasks."""
+    if not isinstance(tokens, Tokens):
+        raise ValueError(f"tokens must be msfr.Tokens, not {type(tokens).__name__}")
+    validation.concrete("tokens", tokens, why="training starts")
+    phi, label, present = (
+        _finite(f"tokens.{name}", getattr(tokens, name)) for name in ("phi", "label", "present")
+    )
+    if phi.ndim != 3 or 0 in phi.shape:
+        raise ValueError(f"tokens.phi must have the axes data, rows, columns, not {phi.shape}")
+    if phi.shape[1] != num_tasks + 1:
+        raise ValueError(
+            f"tokens must have {num_tasks + 1} rows, as the model has {num_tasks} tasks, "
+            f"not {phi.shape[1]}"
+        )
+    validation.shaped("tokens.label", label, phi.shape[:1])
+    validation.shaped("tokens.present", present, (phi.shape[0], phi.shape[2]))
+    index = np.asarray(tokens.task)
+    if index.shape != phi.shape[:1] or index.dtype.kind not in "iu":
+        found = f"{index.dtype}{list(index.shape)}"
+        raise ValueError(f"tokens.task must be {phi.shape[0]} whole numbers, not {found}")
+    if index.min() < 0 or index.max() >= num_tasks:
+        bad = index.min() if index.min() < 0 else index.max()
+        raise ValueError(f"tokens.task must lie in [0, {num_tasks - 1}], not {bad}")
+    return Tokens(phi, label, stage(index), present)
+
+
+def _finite(name: str, value: Any) -> Array:
+    array = validation.floating(name, value)
+    validation.within(name, array, -_LARGEST, _LARGEST)
+    return array
+
+
+def _checked_learned(learned: Any, num_tasks: int) -> Bool[Array, " tasks"]:
+    """Which tasks are learned: all, or as given."""
+    if learned is None:
+        return stage(np.ones(num_tasks, bool))
+    validation.concrete("learned", learned, why="training starts")
+    try:
+        chosen = np.asarray(learned)
+    except ValueError:  # rows of different lengths
+        chosen = np.empty(0, object)
+    if chosen.shape != (num_tasks,) or not np.isin(chosen, (False, True)).all():
+        raise ValueError(
+            f"learned must be {num_tasks} truth values, one a task, not "
+            f"{chosen.dtype}{list(chosen.shape)}"
+        )
+    return stage(chosen.astype(bool))

@@ -17,9 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
-from .. import training, validation
+from .. import memory, training, validation
+from ..compiling import jit, stage
+from ..numerics.buckets import by_bucket
 from ..numerics.ode import solve_at
 from . import task as tasks
 from .run import Request, Run
@@ -42,8 +44,13 @@ class LinearProblem(eqx.Module):
     weights: PerTask  # p_s
     shares: PerTask  # #_s / N, or p_s
     learned: Bool[Array, " tasks"]
-    key: Key[Array, ""] | None
+    stream: UInt32[Array, " words"] | None  # the key of the mini-batches, as numbers
     batch: int | None = eqx.field(static=True)
+
+    @property
+    def drawn(self) -> PerTask:
+        """What the data set is to this problem."""
+        return self.shares
 
     def _along(self, x: Pair) -> PerTask:
         return x[:, 0] + self.strength * x[:, 1]
@@ -55,9 +62,9 @@ class LinearProblem(eqx.Module):
 
     def shares_at(self, step: Int[Array, ""]) -> PerTask:
         """The task shares that step `step` trains on."""
-        if self.batch is None or self.key is None:
+        if self.batch is None or self.stream is None:
             return self.shares
-        index = tasks.draw_tasks(self.weights, batch_keys(self.key, step)[0], self.batch)
+        index = tasks.draw_tasks(self.weights, batch_keys(self.stream, step)[0], self.batch)
         return tasks.count_tasks(index, self.weights.shape[0])
 
     def gradient(self, params: tuple[Pair, Pair], step: Int[Array, ""]) -> tuple[Pair, Pair]:
@@ -108,9 +115,14 @@ class SoftmaxProblem(eqx.Module):
     shares: PerSign
     learned: Bool[Array, " tasks"]
     frozen: PerSign  # predictions at the start
-    key: Key[Array, ""] | None
+    stream: UInt32[Array, " words"] | None  # the key of the mini-batches, as numbers
     batch: int | None = eqx.field(static=True)
     copies: int = eqx.field(static=True)  # how many equal entries one kept entry stands for
+
+    @property
+    def drawn(self) -> PerSign:
+        """What the data set is to this problem."""
+        return self.shares
 
     def predictions(self, params: SoftmaxParams) -> PerSign:
         """f_s times ε̂ for every number n of equal signs."""
@@ -133,10 +145,10 @@ class SoftmaxProblem(eqx.Module):
 
     def shares_at(self, step: Int[Array, ""]) -> PerSign:
         """The shares of (task, n) that step `step` trains on."""
-        if self.batch is None or self.key is None:
+        if self.batch is None or self.stream is None:
             return self.shares
         width = self.weights.shape[1]
-        index, signs = draw_batch(self.task_weights, self.key, step, self.batch, width - 1)
+        index, signs = draw_batch(self.task_weights, self.stream, step, self.batch, width - 1)
         return count_pairs(self.context, index, signs, width)
 
     def gradient(self, params: SoftmaxParams, step: Int[Array, ""]) -> SoftmaxParams:
@@ -166,21 +178,24 @@ class SoftmaxProblem(eqx.Module):
         }
 
 
-def batch_keys(key: Key[Array, ""], step: Int[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
+def batch_keys(
+    stream: UInt32[Array, " words"], step: Int[Array, ""]
+) -> tuple[Key[Array, ""], Key[Array, ""]]:
     """The streams of the mini-batch of step `step`: its tasks and its signs."""
+    key = jax.random.wrap_key_data(stream)
     task_key, token_key = jax.random.split(jax.random.fold_in(key, step))
     return task_key, token_key
 
 
 def draw_batch(
     weights: Float[Array, " tasks"],
-    key: Key[Array, ""],
+    stream: UInt32[Array, " words"],
     step: Int[Array, ""],
     batch: int,
     longest: int,
 ) -> tuple[Int[Array, " data"], Int[Array, "data columns"]]:
     """Tasks and signs of the mini-batch of step `step`: the same in `train` and `train_brute`."""
-    task_key, token_key = batch_keys(key, step)
+    task_key, token_key = batch_keys(stream, step)
     index = tasks.draw_tasks(weights, task_key, batch)
     return index, tasks.draw_signs(token_key, jnp.arange(batch), longest)
 
@@ -222,10 +237,25 @@ def linear_problem(
         weights=weights,
         shares=shares,
         learned=request.learned,
-        key=request.batch_key(seed),
+        stream=request.batch_stream(seed),
         batch=request.batch,
     )
     return problem, init.columns(task)
+
+
+@jit(static_argnames=("data", "longest"))
+def _pair_shares(task: Task, seed: Array, data: int, longest: int) -> tuple[PerSign, PerSign]:
+    """The weights of (task, n), and their shares in the data set that a seed draws."""
+    weights = task.weights[:, None] * sign_weights(task.contexts, longest)
+    if not data:
+        return weights, weights
+    task_key, token_key = tasks.seed_keys(seed)
+    index = tasks.draw_tasks(task.weights, task_key, data)
+    signs = tasks.draw_signs(token_key, jnp.arange(data), longest)
+    return weights, count_pairs(task.contexts, index, signs, longest + 1)
+
+
+_predictions = jit(SoftmaxProblem.predictions)
 
 
 def softmax_problem(
@@ -234,30 +264,30 @@ def softmax_problem(
     """The reduced problem of softmax attention, and where it starts."""
     task = request.task
     longest = tasks.longest_context(task)
-    weights = shares = task.weights[:, None] * sign_weights(task.contexts, longest)
-    if request.data is not None:
-        task_key, token_key = tasks.seed_keys(seed)
-        index = tasks.draw_tasks(task.weights, task_key, request.data)
-        signs = tasks.draw_signs(token_key, jnp.arange(request.data), longest)
-        shares = count_pairs(task.contexts, index, signs, longest + 1)
+    memory.refuse("context", longest, 80.0 * task.num_tasks * (longest + 1))
+    drawn = request.data or request.batch or 0
+    memory.refuse("data" if request.data else "batch", drawn, 16.0 * drawn * (longest + 1))
+    weights, shares = _pair_shares(task, stage(seed), request.data or 0, longest)
 
     width = init.width_for(task)
     kept = 1 if init.key.ndim == 0 and init.query.ndim == 0 else width
-    keys, queries = init.keys(task, kept).T, init.queries(task, kept).T
-    params = SoftmaxParams(init.values(task), keys[:-1], queries[:-1], keys[-1])
+    keys, queries = (np.asarray(x).T for x in (init.keys(task, kept), init.queries(task, kept)))
+    params = SoftmaxParams(
+        init.values(task), stage(keys[:-1]), stage(queries[:-1]), stage(keys[-1])
+    )
     problem = SoftmaxProblem(
         context=task.contexts,
         strength=task.strengths,
         task_weights=task.weights,
         weights=weights,
         shares=shares,
-        learned=jnp.ones(task.num_tasks, bool),
-        frozen=jnp.zeros_like(weights),
-        key=request.batch_key(seed),
+        learned=stage(np.ones(task.num_tasks, bool)),
+        frozen=stage(np.zeros(weights.shape)),
+        stream=request.batch_stream(seed),
         batch=request.batch,
         copies=width // kept,
     )
-    frozen = jax.jit(SoftmaxProblem.predictions)(problem, params)
+    frozen = _predictions(problem, params)
     changes = (request.learned, frozen)
     return eqx.tree_at(lambda p: (p.learned, p.frozen), problem, changes), params
 
@@ -306,12 +336,14 @@ def train(
     """
     request = Request.check(task, init, size, data, batch, seed)
 
-    def build(request: Request, seed: int) -> tuple[training.Problem, Any]:
+    def build(request: Request, seed: int) -> tuple[Any, Any]:
         if isinstance(init, Init):
             return linear_problem(request, init, seed)
         return softmax_problem(request, init, seed)
 
+    attention = "linear" if isinstance(init, Init) else "softmax"
     return request.run(
+        f"msfr.train, {attention}",
         build,
         lr=lr,
         optimizer=optimizer,
@@ -330,7 +362,7 @@ def flow(
     size: int | None = None,
     data: int | None = None,
     seed: int = 0,
-    rtol: float = 1e-10,
+    rtol: Any = 1e-10,
 ) -> Run:
     """Gradient flow of linear attention in its small state space, by an ODE solver.
 
@@ -351,18 +383,31 @@ def flow(
     request = Request.check(task, init, size, data, None, seed)
     if not isinstance(init, Init):
         raise ValueError(f"init must be a msfr.Init (linear attention), not {type(init).__name__}")
+    validation.concrete("t", t, why="the flow is solved")
+    validation.concrete("rtol", rtol, why="the flow is solved")
+    tolerance = validation.floating("rtol", rtol)
+    validation.shaped("rtol", tolerance, ())
+    validation.within("rtol", tolerance, 1e-14, 0.1)
     times = validation.floating("t", t)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"t must be one axis of times, not of shape {times.shape}")
     validation.within("t", times, 0.0, 1e300)
-    if bool(jnp.any(jnp.diff(times) <= 0.0)):
+    if np.any(np.diff(np.asarray(times)) <= 0.0):
         raise ValueError("t must be increasing")
+    task.fit(24.0 + 8.0 * times.size)
     problem, params = linear_problem(request, init, request.seeds[0])
-    path = solve_at(_downhill, params, times, problem, rtol=rtol)
-    seen = jax.vmap(problem.observe)(path)
-    seen = {name: jnp.moveaxis(x, 0, -1) for name, x in seen.items()}
+    seen = by_bucket(lambda t: _observed_flow(problem, params, stage(t), float(tolerance)), times)
+    logs: dict[str, Any] = {
+        name: stage(np.moveaxis(np.asarray(x), 0, -1)) for name, x in seen.items()
+    }
     step = np.arange(times.shape[0])
-    return Run(step=step, time=np.asarray(times), state=None, **seen)
+    return Run(step=step, time=np.asarray(times), state=None, **logs)
+
+
+@jit(filtered=True)
+def _observed_flow(problem: LinearProblem, params: Any, times: Array, rtol: float) -> Any:
+    path = solve_at(_downhill, params, times, problem, rtol=rtol)
+    return jax.vmap(problem.observe)(path)
 
 
 def _downhill(_: Float[Array, ""], params: Any, problem: LinearProblem) -> Any:

@@ -1,13 +1,16 @@
 """Where training starts: the parameters of linear and of softmax attention at time zero."""
 
+from typing import Any
+
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import validation
+from .. import memory, validation
+from ..numerics.host import numbers
 from .task import Task
 
 MAX_ENTRY = 1e3
+MAX_WIDTH = 10**9
 
 
 class Init(eqx.Module):
@@ -49,9 +52,22 @@ class Init(eqx.Module):
 
 
 def _columns(name: str, value: Array, task: Task) -> Float[Array, "tasks 2"]:
-    shape = (task.num_tasks, 2)
+    task.fit(3.0)
+    return _filled(name, value, (task.num_tasks, 2))
+
+
+def _filled(name: str, value: Array, shape: tuple[int, ...]) -> Array:
+    """An array of this shape: as it is given, or of one number."""
     validation.shaped(name, value, (), shape)
-    return jnp.broadcast_to(value, shape)
+    return value if value.shape else numbers(_broadcast, value, shape=shape)
+
+
+def _broadcast(xp: Any, value: Any, shape: tuple[int, ...]) -> Any:
+    return xp.broadcast_to(value, shape)
+
+
+def _width(width: Any) -> int:
+    return validation.whole("width", width, 1, MAX_WIDTH)
 
 
 class SoftmaxInit(eqx.Module):
@@ -87,7 +103,7 @@ class SoftmaxInit(eqx.Module):
                     f"not of shape {entries.shape}"
                 )
             if entries.ndim == 2:
-                if width is not None and width != entries.shape[0]:
+                if width is not None and _width(width) != entries.shape[0]:
                     raise ValueError(
                         f"width must be {entries.shape[0]}, the rows of {name}, not {width}"
                     )
@@ -99,7 +115,7 @@ class SoftmaxInit(eqx.Module):
             )
         for name in ("value", "key", "query"):
             validation.within(name, getattr(self, name), -MAX_ENTRY, MAX_ENTRY)
-        self.width = None if width is None else validation.whole("width", width, 1)
+        self.width = None if width is None else _width(width)
 
     def __repr__(self) -> str:
         return f"SoftmaxInit({validation.brief(**vars(self))})"
@@ -123,5 +139,5 @@ class SoftmaxInit(eqx.Module):
     @staticmethod
     def _matrix(name: str, value: Array, task: Task, width: int) -> Float[Array, "width features"]:
         shape = (width, task.num_tasks + 1)
-        validation.shaped(name, value, (), shape)
-        return jnp.broadcast_to(value, shape)
+        memory.refuse("width", width, 24.0 * width * (task.num_tasks + 1))
+        return _filled(name, value, shape)

@@ -1,6 +1,6 @@
 """The data law: multitask sparse feature regression, and samplers of real token matrices."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -8,8 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from .. import validation
+from .. import memory, validation
+from ..compiling import jit, stage
+from ..numerics.host import numbers
 
+MAX_TASKS = 10**12
+MAX_SEED = 2**63 - 1
 MAX_STRENGTH = 1e6
 MAX_CONTEXT = 1e9
 MAX_ALPHA = 10.0
@@ -57,7 +61,7 @@ class Task(eqx.Module):
         beta=0.0,
         gamma=0.0,
     ):
-        self.num_tasks = validation.whole("num_tasks", num_tasks, 1)
+        self.num_tasks = validation.whole("num_tasks", num_tasks, 1, MAX_TASKS)
         self.alpha = validation.floating("alpha", alpha)
         self.context = validation.floating("context", context)
         self.strength = validation.floating("strength", strength)
@@ -74,7 +78,7 @@ class Task(eqx.Module):
         validation.within("gamma", self.gamma, 0.0, MAX_DECAY)
         for decay, law in (("beta", "context"), ("gamma", "strength")):
             exponent, values = getattr(self, decay), getattr(self, law)
-            if values.ndim == 1 and validation.is_concrete(exponent) and exponent != 0.0:
+            if values.ndim == 1 and validation.is_concrete(exponent) and float(exponent) != 0.0:
                 raise ValueError(
                     f"{decay} must be 0 when {law} is an array, not {float(exponent):g}"
                 )
@@ -82,20 +86,30 @@ class Task(eqx.Module):
     def __repr__(self) -> str:
         return f"Task({validation.brief(**vars(self))})"
 
+    def fit(self, columns: float = 1.0) -> None:
+        """Refuse more tasks than memory has room for, at `columns` numbers a task."""
+        validation.needs_double("a law of tasks")
+        needed = 8.0 * columns * self.num_tasks
+        if needed > _SMALL:
+            memory.refuse("num_tasks", self.num_tasks, needed)
+
     @property
     def index(self) -> Float[Array, " tasks"]:
         """The task numbers s = 1 … S."""
-        return jnp.arange(1, self.num_tasks + 1, dtype=self.alpha.dtype)
+        self.fit(3.0)
+        return numbers(_index, count=self.num_tasks)
 
     @property
     def normaliser(self) -> Float[Array, ""]:
         """Z = 1 / Σ_s s^-α, summed from the smallest term up."""
-        return 1.0 / jnp.sum(jnp.exp(-self.alpha * jnp.log(self.index[::-1])))
+        self.fit(3.0)
+        return numbers(_normaliser, self.alpha, count=self.num_tasks)
 
     @property
     def weights(self) -> Float[Array, " tasks"]:
         """The task law p_s = Z s^-α (1)."""
-        return self.normaliser * jnp.exp(-self.alpha * jnp.log(self.index))
+        self.fit(4.0)
+        return numbers(_weights, self.alpha, count=self.num_tasks)
 
     @property
     def contexts(self) -> Float[Array, " tasks"]:
@@ -110,14 +124,15 @@ class Task(eqx.Module):
     def _law(self, first: Array, decay: Array) -> Float[Array, " tasks"]:
         if first.ndim == 1:
             return first
-        return first * jnp.exp(-decay * jnp.log(self.index))
+        self.fit(4.0)
+        return numbers(_decay, first, decay, count=self.num_tasks)
 
     @property
     def is_uniform(self) -> bool:
         """Whether all tasks are known to share one context length and one strength."""
 
         def constant(first: Array, decay: Array) -> bool:
-            return first.ndim == 0 and validation.is_concrete(decay) and bool(decay == 0.0)
+            return first.ndim == 0 and validation.is_concrete(decay) and float(decay) == 0.0
 
         return constant(self.context, self.beta) and constant(self.strength, self.gamma)
 
@@ -127,12 +142,39 @@ class Task(eqx.Module):
         >>> Task(num_tasks=3, alpha=2.0, context=5.0, strength=1.0, beta=3.0).rounded().context
         Array([5., 1., 1.], dtype=float64)
         """
-        lengths = jnp.maximum(jnp.round(self.contexts), 1.0)
         if self.is_uniform:
-            return eqx.tree_at(lambda task: task.context, self, lengths[0])
-        return eqx.tree_at(
-            lambda task: (task.context, task.beta), self, (lengths, jnp.zeros_like(self.beta))
-        )
+            context = numbers(_whole, self.context)
+            return eqx.tree_at(lambda task: task.context, self, context)
+        lengths = numbers(_whole, self.contexts)
+        none = stage(np.zeros(()))
+        return eqx.tree_at(lambda task: (task.context, task.beta), self, (lengths, none))
+
+
+_SMALL = 1e8  # bytes that are there without asking
+
+
+def _index(xp: Any, count: int) -> Any:
+    return xp.arange(1, count + 1, dtype=float)
+
+
+def _powers(xp: Any, exponent: Any, index: Any) -> Any:
+    return xp.exp(-exponent * xp.log(index))
+
+
+def _normaliser(xp: Any, alpha: Any, count: int) -> Any:
+    return 1.0 / xp.sum(_powers(xp, alpha, _index(xp, count)[::-1]))
+
+
+def _weights(xp: Any, alpha: Any, count: int) -> Any:
+    return _normaliser(xp, alpha, count) * _powers(xp, alpha, _index(xp, count))
+
+
+def _decay(xp: Any, first: Any, exponent: Any, count: int) -> Any:
+    return first * _powers(xp, exponent, _index(xp, count))
+
+
+def _whole(xp: Any, lengths: Any) -> Any:
+    return xp.maximum(xp.round(lengths), 1.0)
 
 
 class Tokens(eqx.Module):
@@ -152,9 +194,14 @@ class Tokens(eqx.Module):
     present: Float[Array, "data columns"]
 
 
-def seed_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
+def check_seed(seed: Any) -> int:
+    """A seed, checked."""
+    return validation.whole("seed", seed, 0, MAX_SEED)
+
+
+def seed_keys(seed: Int[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
     """Two independent streams of a seed: which tasks are drawn, and what their tokens are."""
-    tasks, tokens = jax.random.split(jax.random.key(validation.whole("seed", seed)))
+    tasks, tokens = jax.random.split(jax.random.key(seed))
     return tasks, tokens
 
 
@@ -176,8 +223,14 @@ def count_tasks(index: Int[Array, " data"], num_tasks: int) -> Float[Array, " ta
 
 def realised_shares(task: Task, data: int, seed: int) -> Float[Array, " tasks"]:
     """The shares #_s / N of the data set of N data that a seed draws."""
-    index = draw_tasks(task.weights, seed_keys(seed)[0], data)
-    return count_tasks(index, task.num_tasks)
+    memory.refuse("data", data, 32.0 * data)
+    return _shares(task.weights, stage(check_seed(seed)), data)
+
+
+@jit(static_argnames="data")
+def _shares(weights: Array, seed: Array, data: int) -> Float[Array, " tasks"]:
+    index = draw_tasks(weights, seed_keys(seed)[0], data)
+    return count_tasks(index, weights.shape[0])
 
 
 def draw_signs(
@@ -193,7 +246,7 @@ def draw_signs(
 
 def longest_context(task: Task) -> int:
     """The number of context columns that every sampled datum has room for."""
-    return int(np.max(np.asarray(task.rounded().contexts)))
+    return int(np.max(np.asarray(task.rounded().context)))
 
 
 def build_tokens(
@@ -244,18 +297,49 @@ def sample(
     >>> tokens.phi.shape
     (10, 5, 7)
     """
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a msfr.Task, not {type(task).__name__}")
+    validation.concrete("task", task, why="token matrices are drawn")
     data = validation.whole("data", data, 1)
+    seed = check_seed(seed)
     validation.one_of("features", features, ("sparse", "approximate", "source"))
-    task_key, token_key = seed_keys(seed)
-    index = draw_tasks(task.weights, task_key, data)
-    signs = draw_signs(token_key, jnp.arange(data), longest_context(task))
+    validation.concrete("decay", decay, why="token matrices are drawn")
+    tau = validation.floating("decay", decay)
+    validation.shaped("decay", tau, ())
+    validation.within("decay", tau, 0.0, MAX_DECAY)
     lengths = task.rounded().contexts
-    tokens = build_tokens(lengths, task.strengths, index, signs)
+    longest = longest_context(task)
+    fit_tokens(task.num_tasks, data, longest, features)
+    return _sample(lengths, task.strengths, task.weights, stage(seed), tau, data, longest, features)
+
+
+def fit_tokens(num_tasks: int, data: int, longest: int, features: Features = "sparse") -> None:
+    """Refuse more tokens than memory has room for."""
+    entries = 1.0 * data * (num_tasks + 1) * (longest + 1)
+    copies = 3.0 if features == "sparse" else 5.0
+    memory.refuse("data", data, 8.0 * copies * entries + 8.0 * num_tasks**2 * (copies > 3.0))
+
+
+@jit(static_argnames=("data", "longest", "features"))
+def _sample(
+    lengths: Float[Array, " tasks"],
+    strengths: Float[Array, " tasks"],
+    weights: Float[Array, " tasks"],
+    seed: Int[Array, ""],
+    decay: Float[Array, ""],
+    data: int,
+    longest: int,
+    features: Features,
+) -> Tokens:
+    task_key, token_key = seed_keys(seed)
+    index = draw_tasks(weights, task_key, data)
+    signs = draw_signs(token_key, jnp.arange(data), longest)
+    tokens = build_tokens(lengths, strengths, index, signs)
     if features == "sparse":
         return tokens
 
     noise_key, strength_key = jax.random.split(jax.random.fold_in(token_key, data))
-    size, dtype = task.num_tasks, tokens.phi.dtype
+    size, dtype = weights.shape[0], tokens.phi.dtype
     noise = jax.random.normal(noise_key, (data, size, tokens.phi.shape[2]), dtype)
     noise = noise * tokens.present[:, None, :]
     if features == "approximate":
@@ -264,11 +348,9 @@ def sample(
             lambda x: x.phi, tokens, tokens.phi.at[:, :size].add(noise * width[:, None, None])
         )
 
-    tau = validation.floating("decay", decay)
-    validation.within("decay", tau, 0.0)
     place = jnp.arange(size, dtype=index.dtype)
     rank = (place[None, :] - index[:, None]) % size + 1  # (data, features), 1 at the task's entry
-    feature = noise * jnp.exp(-0.5 * tau * jnp.log(rank.astype(dtype)))[:, :, None]
+    feature = noise * jnp.exp(-0.5 * decay * jnp.log(rank.astype(dtype)))[:, :, None]
     strength = jax.random.normal(strength_key, (size, size), dtype)[index]
     target = jnp.einsum("nk,nkc->nc", strength, feature)
     row = target.at[:, -1].set(0.0)

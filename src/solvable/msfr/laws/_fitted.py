@@ -31,10 +31,10 @@ def curve_law(
     resources: Sequence[Resource] = ("t",),
     *,
     num_tasks: int = 500,
-    context: float = 100.0,
-    strength: float = 0.5,
-    v: float = 0.1,
-    w: float = 0.11,
+    context: Any = 100.0,
+    strength: Any = 0.5,
+    v: Any = 0.1,
+    w: Any = 0.11,
     order: Order = "zeroth",
 ) -> Formula:
     r"""``y = E + A L(t/unit_t, D/unit_D, N/unit_N)/L(0)``: the model's own curve, to be fitted.
@@ -81,9 +81,13 @@ def curve_law(
     if "t" in names and "N" in names:
         raise ValueError("resources must not hold t and N together: data limit a model trained out")
     validation.one_of("order", order, ORDERS)
-    Task(num_tasks, 2.0, context, strength)  # refuses what is no task
+    given = {"context": context, "strength": strength, "v": v, "w": w}
+    for name, value in given.items():
+        validation.concrete(name, value, why="a law to be fitted is built")
+        validation.shaped(name, validation.floating(name, value), ())
+    Task(num_tasks, 2.0, context, strength).fit(24.0)  # refuses what is no task
     Init(v, w)
-    settings = (int(num_tasks), *map(float, (context, strength, v, w)), order)
+    settings = (int(num_tasks), *map(float, given.values()), order)
     return _law(names, *settings)
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,21 +11,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import jit, stage
+from ...numerics.streaming import in_blocks
 from ..start import Init
 from ..task import Task
 from ..theory import Order
 from ..theory._exact import Resampled
 from ..theory._loss import (
+    Rows,
     initial_residual,
     kernel_of,
+    read,
+    rows_of,
     shared_flow,
     shares_everything,
-    starts,
 )
 from ._exponents import exponents_of
-from ._law import PER_DECADE, Law, check_law, in_blocks
+from ._law import PER_DECADE, Law, check_law, decades, worked_out
 from ._resources import time_range
-from ._shape import shape_of
+from ._shape import saddle, shape_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Frontier:
         size: D*, whole numbers.
         time: t* = C/D*.
         loss: L(t*, D*).
-        exponent: of the asymptotic law ``L ∝ C^-exponent``.
+        exponent: of the asymptotic law ``L ∝ C^-exponent``; 0 where tasks end at a saddle.
         local_exponent: ``−d log L*/d log C`` at each C.
         size_exponent, time_exponent: ``D* ∝ C^…`` and ``t* ∝ C^…`` of the asymptotic law.
         amplitude: of the asymptotic law; None where tasks do not share everything.
@@ -58,24 +61,24 @@ class Frontier:
 _PIECE = 512  # tasks added up at once
 _COLUMNS = 9  # sizes tried at once for a budget
 _ROWS = 8  # budgets in a call
+_FEW = 4096  # tasks whose sum is taken on the host
+_MOST = 1e200  # compute
 
 Pairs = Float[Array, "budgets columns"]
 
 
-@partial(jax.jit, static_argnames="order")
-def _losses(
-    task: Task, init: Init, t: Pairs, size: Pairs, order: Order, flow: Resampled | None
-) -> Pairs:
+@jit(static_argnames="order")
+def _losses(rows: Rows, t: Pairs, size: Pairs, order: Order, flow: Resampled | None) -> Pairs:
     """L(t, D) at pairs of t and D.
 
     `joint_loss` visits every task for every pair; here a row costs as many tasks as its largest
     model learns, and along a frontier nearly all models learn few.
     """
-    start, weight = starts(task, init), task.weights
+    start, weight = rows.start, rows.weight
     kernel = kernel_of(order, flow)
     unlearned = 0.5 * weight * initial_residual(start, order) ** 2
     tail = jnp.append(jnp.cumsum(unlearned[::-1])[::-1], 0.0)
-    room = -task.num_tasks % _PIECE
+    room = -weight.shape[0] % _PIECE
     padded = jax.tree.map(
         lambda x: jnp.pad(x, [(0, room)] + [(0, 0)] * (x.ndim - 1), mode="edge"), (start, weight)
     )
@@ -128,6 +131,7 @@ def _best_sizes(
         low, high = sizes[rows, np.maximum(k - 1, 0)], sizes[rows, np.minimum(k + 1, _COLUMNS - 1)]
 
 
+@worked_out
 def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Frontier:
     """The compute-optimal frontier: the exact L(t, D) minimised over whole D at D·t = C.
 
@@ -140,17 +144,30 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
     Returns:
         The frontier, with the exponents of the asymptotic law beside it.
     """
-    check_law(task, init, order)
+    squares = check_law(task, init, order)
+    validation.concrete("compute", compute, why="the best size is searched for")
     budget = validation.floating("compute", compute)
     if budget.ndim > 1 or budget.size == 0:
         raise ValueError(f"compute must be one axis of numbers, not of shape {budget.shape}")
-    validation.within("compute", budget, 0.0, 1e200, open_low=True)
+    validation.within("compute", budget, 0.0, _MOST, open_low=True)
     budget = np.atleast_1d(np.asarray(budget))
-    flow = shared_flow(task, init, order)
+    rows, flow = rows_of(task, init), shared_flow(task, init, order)
+    weights = np.asarray(task.weights)
+    unlearned = np.cumsum((0.5 * weights * squares)[::-1])[::-1]
+    tail = np.append(unlearned, 0.0)
+
+    def few(t: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """The same of tasks that share a flow, read without compiling anything for their number."""
+        learned = np.arange(size.max() - 1)[None, :, None] < size[:, None, :] - 1
+        p = weights[None, : learned.shape[1], None]
+        left = read(flow, p * t[:, None, :])
+        return np.sum(np.where(learned, 0.5 * p * left**2, 0.0), axis=1) + tail[size - 1]
 
     def block(t: np.ndarray, size: np.ndarray) -> np.ndarray:
-        pairs = jnp.asarray(t), jnp.asarray(size, float)
-        return np.asarray(_losses(task, init, *pairs, order, flow))
+        if flow is not None and task.num_tasks <= _FEW:
+            return few(t, size)
+        pairs = stage(t), stage(size.astype(float))
+        return np.asarray(_losses(rows, *pairs, order, flow))
 
     def loss(t: np.ndarray, size: np.ndarray) -> np.ndarray:
         return in_blocks(block, t, size, block=_ROWS)
@@ -158,17 +175,28 @@ def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Fr
     size = _best_sizes(loss, budget, task.num_tasks + 1)
     value, slope = _around(loss, budget, size, task.num_tasks + 1)
     table, _ = exponents_of(task, None)
+    exponent, amplitude, _ = _asymptote(task, init, order)
     return Frontier(
         compute=budget,
         size=size,
         time=budget / size,
         loss=value,
-        exponent=table.compute,
+        exponent=exponent,
         local_exponent=slope,
         size_exponent=table.optimal_size,
         time_exponent=table.optimal_time,
-        amplitude=_compute_amplitude(task, init, order) if shares_everything(task, init) else None,
+        amplitude=amplitude,
     )
+
+
+def _asymptote(task: Task, init: Init, order: Order) -> tuple[float, float | None, str]:
+    """Exponent, amplitude and status of the law that the frontier tends to."""
+    limit = saddle(task, init, order)
+    if limit is not None:
+        return 0.0, limit, "saddle"
+    shared = shares_everything(task, init)
+    amplitude = _compute_amplitude(task, init, order) if shared else None
+    return exponents_of(task, None)[0].compute, amplitude, "ok"
 
 
 def _around(
@@ -228,6 +256,7 @@ def _compute_amplitude(task: Task, init: Init, order: Order) -> float:
     return float(at(np.asarray([0.5 * (low + high)]))[0])
 
 
+@worked_out
 def compute_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
     """The law of the loss along the compute-optimal frontier, C = D·t.
 
@@ -239,19 +268,19 @@ def compute_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
     Reference: Tables 1 and 2; the printed exponents of t* and D* are swapped.
     """
     check_law(task, init, order)
-    table, regime = exponents_of(task, None)
-    shared = shares_everything(task, init)
+    _, regime = exponents_of(task, None)
+    exponent, amplitude, status = _asymptote(task, init, order)
 
     def grid() -> np.ndarray:
         t = time_range(task, init, order)
-        low, high = 2.0 * t[0], task.num_tasks * t[-1]
-        return np.geomspace(low, high, int(0.5 * PER_DECADE * math.log10(high / low)) + 2)
+        low, high = 2.0 * t[0], min(task.num_tasks * t[-1], _MOST)
+        return np.geomspace(low, high, int(0.5 * PER_DECADE * decades(low, high)) + 2)
 
     return Law(
         resource="compute",
-        exponent=table.compute,
-        amplitude=_compute_amplitude(task, init, order) if shared else None,
-        status="ok",
+        exponent=exponent,
+        amplitude=amplitude,
+        status=status,
         regime=regime,
         _curve=lambda x: frontier(task, init, x, order).loss,
         _local=lambda x: frontier(task, init, x, order).local_exponent,

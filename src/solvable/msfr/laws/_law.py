@@ -1,22 +1,26 @@
 """What a law is: exponent, amplitude, and the window in which it can be seen."""
 
+import functools
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jax.core import Tracer
 
 from ... import validation
+from ...numerics.host import numbers
 from ...scaling import longest_window
 from ..start import Init
 from ..task import Task
-from ..theory import ORDERS
+from ..theory import ORDERS, Order
+from ..theory._loss import initial_residual, starts
 from ._exponents import Regime
 
+F = TypeVar("F", bound=Callable[..., Any])
 Resource = Literal["time", "size", "data", "compute"]
 PER_DECADE = 12  # points of the grid on which windows are looked for
 
@@ -47,7 +51,8 @@ class Law:
         """The pure power law ``amplitude · x^-exponent``."""
         if self.amplitude is None:
             raise ValueError("this law has no amplitude: its tasks do not share everything")
-        return np.asarray(self.amplitude * np.asarray(x, float) ** -self.exponent)
+        amplitude, exponent = self.amplitude, self.exponent
+        return _entrywise(lambda x: amplitude * x**-exponent, x)
 
     def loss(self, x: Any) -> np.ndarray:
         """The finite-size loss itself, at x = t, D, N or C (the other resources unlimited)."""
@@ -65,8 +70,9 @@ class Law:
 
     def grid(self, per_decade: int = PER_DECADE) -> np.ndarray:
         """Points x over the law's whole range, from the first thing learned to the last."""
-        x = self._grid()
-        steps = math.log10(x[-1] / x[0]) * validation.whole("per_decade", per_decade, 1)
+        with on_host():
+            x = self._grid()
+        steps = decades(x[0], x[-1]) * validation.whole("per_decade", per_decade, 1, 10**6)
         wanted = np.geomspace(x[0], x[-1], int(steps) + 2)
         return x[np.unique(np.searchsorted(x, wanted * (1.0 - 1e-12)).clip(0, len(x) - 1))]
 
@@ -79,62 +85,68 @@ class Law:
         Returns:
             (low, high). Where the law is seen nowhere, low = high, the point of closest approach.
         """
+        validation.concrete("tolerance", tolerance, why="the window is searched for")
         value = validation.floating("tolerance", tolerance)
         validation.shaped("tolerance", value, ())
         validation.within("tolerance", value, 0.0, 1.0, open_low=True)
-        x = self._grid()
-        return longest_window(x, self._local, self.exponent, float(tolerance))
+        with on_host():
+            return longest_window(self._grid(), self._local, self.exponent, float(tolerance))
 
     def decades(self, tolerance: float = 0.05) -> float:
         """How many decades the window spans."""
-        low, high = self.window(tolerance)
-        return math.log10(high / low)
+        return decades(*self.window(tolerance))
+
+
+def decades(low: float, high: float) -> float:
+    """How many powers of ten lie between two numbers, whose ratio may overflow."""
+    return math.log10(high) - math.log10(low)
 
 
 def _entrywise(function: Callable[[np.ndarray], np.ndarray], x: Any) -> np.ndarray:
     """A function of one axis, at positive x of any shape."""
+    validation.concrete("x", x, why="a law is worked out")
     place = validation.floating("x", x)
-    validation.within("x", place, 0.0, open_low=True)
-    return function(np.asarray(place).ravel()).reshape(place.shape)
+    validation.within("x", place, 0.0, 1e300, open_low=True)
+    with on_host():
+        return function(np.asarray(place).ravel()).reshape(place.shape)
 
 
-def check_law(task: Any, init: Any, order: str) -> None:
-    """Refuse what no law can be given for."""
+def on_host() -> AbstractContextManager[Any]:
+    """Within `jit` too, numbers are worked out; outside there is nothing to be done for it."""
+    if isinstance(jax.device_put(0.0), Tracer):
+        return jax.ensure_compile_time_eval()
+    return nullcontext()
+
+
+def worked_out(function: F) -> F:
+    """A function that works numbers out on the host, also where it is called inside of `jit`."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with on_host():
+            return function(*args, **kwargs)
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def check_law(task: Any, init: Any, order: str) -> np.ndarray:
+    """Refuse what no law can be given for.
+
+    Returns:
+        What the tasks have to learn, (f(0) − Λ)² of each.
+    """
     validation.needs_double("a scaling law")
     validation.one_of("order", order, ORDERS)
     if not isinstance(task, Task) or not isinstance(init, Init):
         raise ValueError("a law needs a msfr.Task and a msfr.Init")
+    validation.concrete("task and init", task, init, why="a law is worked out")
     if task.context.ndim or task.strength.ndim:
         raise ValueError("context and strength must be single numbers for a law, not arrays")
+    squares = np.asarray(numbers(_initial_squares, starts(task, init), order=order))
+    if not squares.any():
+        raise ValueError("init must leave something to learn for a law: every f(0) is its strength")
+    return squares
 
 
-def curve_and_slope(
-    loss: Callable[[Array], Array],
-) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
-    """A loss curve and its local exponent, from a function that treats its entries one by one."""
-
-    def curve(x: np.ndarray) -> np.ndarray:
-        return in_blocks(lambda part: np.asarray(loss(jnp.asarray(part))), x)
-
-    def local(x: np.ndarray) -> np.ndarray:
-        def block(part: np.ndarray) -> np.ndarray:
-            point = jnp.asarray(part)
-            value, change = jax.jvp(loss, (point,), (point,))
-            return -np.asarray(change / value)
-
-        return in_blocks(block, x)
-
-    return curve, local
-
-
-def in_blocks(
-    function: Callable[..., np.ndarray], *rows: np.ndarray, block: int = 32
-) -> np.ndarray:
-    """A function of rows (axis 0), always called with `block` of them: any number compiles once."""
-    length = len(rows[0])
-    if length == 0:
-        return np.zeros(0)
-    short = -length % block
-    padded = [np.pad(x, [(0, short)] + [(0, 0)] * (x.ndim - 1), mode="edge") for x in rows]
-    parts = [function(*(x[k : k + block] for x in padded)) for k in range(0, length, block)]
-    return np.concatenate(parts)[:length]
+def _initial_squares(_: Any, start: Any, order: Order) -> Any:
+    return initial_residual(start, order) ** 2

@@ -1,54 +1,80 @@
 """The laws in one resource: time, model size, data."""
 
 import math
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from ... import validation
-from ...numerics.streaming import sum_rows
+from ...compiling import jit, stage
+from ...numerics.streaming import in_blocks
 from ..start import Init
 from ..task import Task
 from ..theory import Order
 from ..theory._exact import Resampled
-from ..theory._loss import (
-    Row,
-    initial_residual,
-    joint_loss,
-    kernel_of,
-    shared_flow,
-    shares_everything,
-    starts,
-)
-from ..theory._modes import Start
+from ..theory._loss import Rows, joint_loss, rows_of, shared_flow, shares_everything
 from ._exponents import Regime, exponents_of
-from ._law import PER_DECADE, Law, check_law, curve_and_slope
-from ._shape import shape_of
+from ._law import PER_DECADE, Law, check_law, decades, worked_out
+from ._shape import residuals, saddle, shape_of
 
+Curve = Callable[[np.ndarray], np.ndarray]
 
-@partial(jax.jit, static_argnames="order")
-def _left(start: Start, time: Row, order: Order, flow: Resampled | None) -> Row:
-    return kernel_of(order, flow)(start, time)
+_FEW = 4096  # tasks whose sum is taken on the host
+_PIECE = 1 << 20  # entries (tasks × numbers of data) worked on at once
 
 
 def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
     """Times from the first task's first move to the last task's end."""
-    start, weights = starts(task, init), task.weights
-    ends = jax.tree.map(lambda x: x[jnp.asarray([0, -1])], start)
+    weights = np.asarray(task.weights)
     grid = np.geomspace(1e-40, 1e290, 2000)
-    time = jnp.broadcast_to(jnp.asarray(grid), (2, len(grid)))
-    left = np.abs(np.asarray(_left(ends, time, order, shared_flow(task, init, order))))
-    begun = left[0] < (1.0 - 1e-3) * left[0, 0]
-    done = left[1] < 1e-3 * left[1, 0]
-    low = grid[np.argmax(begun)] / float(weights[0])
-    high = grid[np.argmax(done) if done.any() else -1] / float(weights[-1])
-    count = int(PER_DECADE * math.log10(high / low)) + 2
-    return np.geomspace(low, high, count)
+    first, last = (np.abs(residuals(task, init, order, row)[0](grid)) for row in (0, -1))
+    begun, done = first < (1.0 - 1e-3) * first[0], last < 1e-3 * last[0]
+    low = grid[np.argmax(begun)] / weights[0]
+    high = grid[np.argmax(done) if done.any() else -1] / weights[-1]
+    high = min(high, 1e300 * low)  # at a saddle nothing ends, and the ratio would overflow
+    return np.geomspace(low, high, int(PER_DECADE * decades(low, high)) + 2)
 
 
+@jit(static_argnames="order")
+def _loss_and_change(
+    rows: Rows, t: Array, order: Order, flow: Resampled | None
+) -> tuple[Array, Array]:
+    """L and t dL/dt at each time."""
+    return jax.jvp(lambda t: joint_loss(rows, t, None, None, order, flow), (t,), (t,))
+
+
+def curve_in_time(task: Task, init: Init, order: Order) -> tuple[Curve, Curve]:
+    """L(t) and its local exponent."""
+    shared = shares_everything(task, init) and task.num_tasks <= _FEW
+    rows, flow = rows_of(task, init), shared_flow(task, init, order)
+    weights = np.asarray(task.weights)
+    moving = residuals(task, init, order, 0)[1]
+
+    def both(t: np.ndarray) -> np.ndarray:
+        if shared:  # one task tells all, with nothing to compile for their number
+            left, change = np.moveaxis(moving(weights[:, None] * t[None, :]), -1, 0)
+            return np.stack([0.5 * weights @ left**2, weights @ (left * change)], axis=1)
+        found = _loss_and_change(rows, stage(t), order, flow)
+        return np.stack([np.asarray(x) for x in found], axis=1)
+
+    def local(t: np.ndarray) -> np.ndarray:
+        value, change = in_blocks(both, t).reshape(-1, 2).T
+        return exponent(value, change)
+
+    return lambda t: in_blocks(both, t).reshape(-1, 2)[:, 0], local
+
+
+def exponent(value: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """``−d log L/d log x`` from L and x dL/dx: infinite where L has underflowed."""
+    gone = value <= 0.0
+    return np.where(gone, np.inf, -change / np.where(gone, 1.0, value))
+
+
+@worked_out
 def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | None = None) -> Law:
     """The law of the loss in training time, at unlimited data and size.
 
@@ -65,10 +91,7 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
     """
     check_law(task, init, order)
     table, regime = exponents_of(task, regime)
-    shared = shares_everything(task, init)
-    flow = shared_flow(task, init, order)
-    curve, local = curve_and_slope(lambda t: joint_loss(task, init, t, None, None, order, flow))
-    start, limit = curve(np.asarray([0.0, 1e300]))
+    curve, local = curve_in_time(task, init, order)
     base = {
         "resource": "time",
         "regime": regime,
@@ -76,9 +99,10 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
         "_local": local,
         "_grid": partial(time_range, task, init, order),
     }
-    if limit > 1e-12 * start:  # some tasks end at a saddle
-        return Law(exponent=0.0, amplitude=float(limit), status="saddle", **base)
-    if not shared:
+    limit = saddle(task, init, order)
+    if limit is not None:
+        return Law(exponent=0.0, amplitude=limit, status="saddle", **base)
+    if not shares_everything(task, init):
         return Law(exponent=table.time, amplitude=None, status="ok", **base)
     shape = shape_of(task, init, order)
 
@@ -91,11 +115,8 @@ def time_law(task: Task, init: Init, order: Order = "zeroth", regime: Regime | N
     return Law(exponent=table.time, amplitude=amplitude, status="ok", _finite=finite, **base)
 
 
-def _initial_squares(task: Task, init: Init, order: Order) -> Float[Array, " tasks"]:
-    return initial_residual(starts(task, init), order) ** 2
-
-
-def size_law(task: Task, init: Init, order: Order = "zeroth", shift: float = 0.0) -> Law:
+@worked_out
+def size_law(task: Task, init: Init, order: Order = "zeroth", shift: Any = 0.0) -> Law:
     """The law of the loss in model size D, at unlimited time and data: ``L = ½ Σ_{s≥D} p_s e_s²``.
 
     Args:
@@ -107,14 +128,22 @@ def size_law(task: Task, init: Init, order: Order = "zeroth", shift: float = 0.0
 
     Reference: Tables 1 and 2.
     """
-    check_law(task, init, order)
+    squares = check_law(task, init, order)
+    if task.num_tasks < 2:
+        raise ValueError(f"num_tasks must be at least 2 for a law in size, not {task.num_tasks}")
+    validation.concrete("shift", shift, why="a law is worked out")
     number = validation.floating("shift", shift)
+    validation.shaped("shift", number, ())
     validation.within("shift", number, 0.0, 0.9)
+    shift = float(number)
     table, regime = exponents_of(task, None)
-    squares = np.asarray(0.5 * task.weights * _initial_squares(task, init, order))
-    tail = np.append(np.cumsum(squares[::-1])[::-1], 0.0)  # tail[D − 1] is the loss at D
+    losses = 0.5 * np.asarray(task.weights) * squares
+    tail = np.append(np.cumsum(losses[::-1])[::-1], 0.0)  # tail[D − 1] is the loss at D
     sizes = np.arange(1, task.num_tasks, dtype=float)
-    slopes = np.log(tail[:-2] / tail[1:-1]) / np.log((sizes + 1.0 - shift) / (sizes - shift))
+    gone = tail[1:-1] <= 0.0  # underflowed: it falls faster than any power
+    ratio = np.where(gone, 1.0, tail[:-2]) / np.where(gone, 1.0, tail[1:-1])
+    slopes = np.log(ratio) / np.log((sizes + 1.0 - shift) / (sizes - shift))
+    slopes = np.where(gone, np.inf, slopes)
 
     def curve(size: np.ndarray) -> np.ndarray:
         return tail[np.clip(np.round(size).astype(int), 1, task.num_tasks + 1) - 1]
@@ -124,7 +153,7 @@ def size_law(task: Task, init: Init, order: Order = "zeroth", shift: float = 0.0
 
     amplitude = None
     if shares_everything(task, init):
-        front = 0.5 * float(task.normaliser) * float(_initial_squares(task, init, order)[0])
+        front = 0.5 * float(task.normaliser) * float(squares[0])
         amplitude = front / (float(task.alpha) - 1.0)
     return Law(
         resource="size",
@@ -138,19 +167,24 @@ def size_law(task: Task, init: Init, order: Order = "zeroth", shift: float = 0.0
     )
 
 
-@partial(jax.jit, static_argnames=("order",))
-def _loss_in_data(task: Task, init: Init, data: Array, *, order: Order) -> Array:
-    squares, weights = _initial_squares(task, init, order), task.weights
+def _curve_in_data(weights: np.ndarray, squares: np.ndarray) -> tuple[Curve, Curve]:
+    """``½ Σ_s p_s (1−p_s)^N e_s²`` and its local exponent in N."""
+    front, missed = 0.5 * weights * squares, np.log1p(-np.minimum(weights, 1.0 - 1e-16))
 
-    def rows(part: tuple[Array, Array]) -> Array:
-        weight, square = part
-        missed = jnp.exp(jnp.log1p(-jnp.minimum(weight, 1.0 - 1e-16))[:, None] * data[None, :])
-        return (0.5 * weight * square)[:, None] * missed
+    def both(data: np.ndarray) -> np.ndarray:
+        terms = front[:, None] * np.exp(missed[:, None] * data[None, :])
+        change = data * (missed @ terms)
+        return np.stack([terms.sum(axis=0), change], axis=1)
 
-    piece = max(1, (1 << 18) // data.shape[0])
-    return sum_rows(rows, (weights, squares), piece=piece)
+    block = max(1, _PIECE // len(weights))
+
+    def local(data: np.ndarray) -> np.ndarray:
+        return exponent(*in_blocks(both, data, block=block).reshape(-1, 2).T)
+
+    return lambda data: in_blocks(both, data, block=block).reshape(-1, 2)[:, 0], local
 
 
+@worked_out
 def data_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
     """The law of the loss in data N, at unlimited time and size: ``L = ½ Σ_s p_s (1−p_s)^N e_s²``.
 
@@ -163,16 +197,15 @@ def data_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
 
     Reference: eq. (66), Tables 1 and 2; (105) has its exponent misprinted.
     """
-    check_law(task, init, order)
+    squares = check_law(task, init, order)
     table, regime = exponents_of(task, None)
-    curve, local = curve_and_slope(partial(_loss_in_data, task, init, order=order))
+    curve, local = _curve_in_data(np.asarray(task.weights), squares)
     amplitude = None
     if shares_everything(task, init):
         alpha, z = float(task.alpha), float(task.normaliser)
-        square = float(_initial_squares(task, init, order)[0])
-        amplitude = z * square / (2.0 * alpha) * math.gamma(1.0 - 1.0 / alpha)
+        amplitude = z * float(squares[0]) / (2.0 * alpha) * math.gamma(1.0 - 1.0 / alpha)
         amplitude *= z ** (1.0 / alpha - 1.0)
-    last = 10.0 / float(task.weights[-1])
+    last = 10.0 / float(np.asarray(task.weights)[-1])
     grid = np.geomspace(1.0, last, int(PER_DECADE * math.log10(last)) + 2)
     return Law(
         resource="data",

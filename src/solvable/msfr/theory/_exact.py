@@ -263,8 +263,11 @@ class _Path(eqx.Module):
         self.tail = matrix @ (bend / linear * last / jnp.where(clock.ends, left, 1.0))
 
 
-def _distance(path: _Path, times: Times) -> Times:
-    """The distance R = Λ − f(t) > 0; the last Newton step of each inversion carries the slope."""
+def _distance(path: _Path, times: Times, *, rolled: bool = False) -> Times:
+    """The distance R = Λ − f(t) > 0; the last Newton step of each inversion carries the slope.
+
+    Rolled into loops it compiles sooner, and is slower at many times.
+    """
     clock, count = path.clock, path.step.shape[0]
     panel = _panel_of(path, times)
     in_tail = panel >= count
@@ -273,8 +276,8 @@ def _distance(path: _Path, times: Times) -> Times:
         in_tail, 0.5 * _hold(path.passed[k + 1] - path.passed[k]), times - path.passed[k]
     )
     terms, total = path.series[:, k], path.total[k]
-    x = _invert(_hold(terms), _hold(total), path.ends[:, k], _hold(aim))
-    value, slope = chebyshev_pair(terms, x)
+    x = _invert(_hold(terms), _hold(total), path.ends[:, k], _hold(aim), rolled=rolled)
+    value, slope = chebyshev_pair(terms, x, rolled=rolled)
     slope = slope + total
     x = x + ((aim - total * x) - value) / _hold(jnp.where(slope > 0.0, slope, 1.0))
     inside = jax.vmap(clock.remaining)(
@@ -282,7 +285,8 @@ def _distance(path: _Path, times: Times) -> Times:
         clock.end * (path.delta[k] - path.step[k] * x),
     )
     left = jnp.where(in_tail, times - path.passed[-1], 0.0)
-    beyond = jnp.where(clock.ends, _pole_tail(path, left), _saddle_tail(path, left))
+    pole = _pole_tail(path, left, rolled=rolled)
+    beyond = jnp.where(clock.ends, pole, _saddle_tail(path, left))
     return jnp.where(in_tail, beyond, inside)
 
 
@@ -293,7 +297,12 @@ def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
 
 
 def _invert(
-    terms: Float[Array, "terms times"], total: Times, ends: Float[Array, "2 times"], aim: Times
+    terms: Float[Array, "terms times"],
+    total: Times,
+    ends: Float[Array, "2 times"],
+    aim: Times,
+    *,
+    rolled: bool,
 ) -> Times:
     """The x in [0, 1] where each panel's antiderivative reaches `aim`, but for one Newton step.
 
@@ -307,7 +316,7 @@ def _invert(
     x = jnp.clip(jnp.where(jnp.isfinite(x), x, 0.5), 0.0, 1.0)
 
     def newton(_: Any, x: Times) -> Times:
-        value, slope = chebyshev_pair(terms, x)
+        value, slope = chebyshev_pair(terms, x, rolled=rolled)
         slope = slope + total
         x = x + ((aim - total * x) - value) / jnp.where(slope > 0.0, slope, 1.0)
         return jnp.clip(x, 0.0, 1.0)
@@ -315,7 +324,7 @@ def _invert(
     return jax.lax.fori_loop(0, 3, newton, x)
 
 
-def _pole_tail(path: _Path, left: Times) -> Times:
+def _pole_tail(path: _Path, left: Times, *, rolled: bool) -> Times:
     """R after a further p t = `left` inside the last stretch: Newton in log δ."""
     clock = path.clock
     last, slope = jnp.where(clock.ends, clock.end * path.delta[-1], 1.0), clock.end_slope()
@@ -325,7 +334,7 @@ def _pole_tail(path: _Path, left: Times) -> Times:
 
     def newton(log: Times, slope: Scalar, whole: Scalar, terms: Array, left: Times) -> Times:
         ratio = jnp.exp(log)
-        value, density = chebyshev_pair(terms, ratio)
+        value, density = chebyshev_pair(terms, ratio, rolled=rolled)
         return log + (whole - value - left - log / slope) / _hold(1.0 / slope + ratio * density)
 
     arguments = (slope, whole, terms, left)
@@ -441,7 +450,7 @@ class Resampled(eqx.Module):
         share = jnp.where(q == 0.0, points[None, :], share)
         inner = path.passed[:-1, None] + path.total[:, None] * share
         outer = path.passed[-1] - jnp.log(points) / path.clock.end_slope()
-        values = _distance(path, jnp.concatenate([inner.ravel(), outer]))
+        values = _distance(path, jnp.concatenate([inner.ravel(), outer]), rolled=True)
         values = values.reshape(-1, RESAMPLED).at[-1].divide(points)
         self.flow, self.series = flow, matrix @ values.T
 

@@ -1,25 +1,27 @@
 """Single flows: parameters along the way, the balanced start, and any symmetric H."""
 
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import jit
+from ...numerics.host import numbers
 from ..start import Init
 from ..task import Task
 from ._exact import Flow
-from ._loss import _check, _times, starts
-from ._modes import Start
+from ._loss import MAX_TIME, Rows, at_times, check, rows_of, times_of
 from ._zeroth import brackets
 
 _MANY_PANELS = 96  # other matrices may have modes of any ratio
+_LARGEST = 1e100
 
 
-@jax.jit
-def _parameters(start: Start, weight: Array, t: Array) -> tuple[Array, Array]:
+@jit
+def _parameters(rows: Rows, t: Array) -> tuple[Array, Array]:
+    start, weight = rows.start, rows.weight
     root, n = jnp.sqrt(start.context), start.squared_norm
     columns = (
         root * start.along(1.0),
@@ -57,11 +59,11 @@ def parameters(task: Task, init: Init, t: Any) -> tuple[Float[Array, "..."], Flo
 
     Reference: App. J.1.
     """
-    _check(task, init, "zeroth")
-    t = _times(t)
-    v, w = _parameters(starts(task, init), task.weights, jnp.atleast_1d(t))
-    shape = (*t.shape, task.num_tasks, 2)
-    return v.reshape(shape), w.reshape(shape)
+    check(task, init, "zeroth")
+    t = times_of(t)
+    task.fit(24.0 + 16.0 * t.size)
+    rows = rows_of(task, init)
+    return at_times(lambda t: _parameters(rows, t), t, task.num_tasks)
 
 
 def balanced(strength: Any, initial: Any, rate: Any, t: Any) -> Float[Array, "..."]:
@@ -77,26 +79,37 @@ def balanced(strength: Any, initial: Any, rate: Any, t: Any) -> Float[Array, "..
 
     Reference: eq. (58), with its exponent corrected.
     """
-    lam, f0, a, t = (
-        validation.floating(name, x)
-        for name, x in (("strength", strength), ("initial", initial), ("rate", rate), ("t", t))
-    )
+    given = {"strength": strength, "initial": initial, "rate": rate, "t": t}
+    lam, f0, a, t = (validation.floating(name, x) for name, x in given.items())
     for name, x in (("strength", lam), ("initial", f0)):
-        validation.within(name, x, 0.0, open_low=True)
-    validation.within("rate", a, 0.0)
+        validation.within(name, x, 0.0, _LARGEST, open_low=True)
+    validation.within("rate", a, 0.0, _LARGEST)
     validation.within("t", t, 0.0)
-    decay = jnp.exp(-2.0 * a * lam * t)
-    return lam * f0 / (f0 + (lam - f0) * decay)
+    shapes = [x.shape for x in (lam, f0, a, t)]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        words = ", ".join(map(str, shapes))
+        raise ValueError(f"{', '.join(given)} must have shapes that fit, not {words}") from None
+    return numbers(_balanced, lam, f0, a, t)
 
 
-@partial(jax.jit, static_argnames=("panels",))
+def _balanced(xp: Any, lam: Any, f0: Any, a: Any, t: Any) -> Any:
+    # By the larger of the two, so that neither products nor t = ∞ at rate 0 are undefined.
+    scale = xp.maximum(lam, f0)
+    decay = xp.exp(-2.0 * a * lam * xp.minimum(t, MAX_TIME))
+    return lam * (f0 / scale) / (f0 / scale + (lam - f0) / scale * decay)
+
+
+@jit
 def _symmetric(
-    matrix: Array, v: Array, w: Array, target: Array, time: Array, panels: int
+    matrix: Array, v: Array, w: Array, target: Array, weight: Array, t: Array
 ) -> Float[Array, " times"]:
     mu, basis = jnp.linalg.eigh(matrix)
     root = jnp.sqrt(jnp.abs(mu))
     plus, minus = root * (basis.T @ (v + w)), root * (basis.T @ (v - w))
-    return Flow(mu, plus, minus, v @ matrix @ w, target, panels).residual(time)
+    flow = Flow(mu, plus, minus, v @ matrix @ w, target, _MANY_PANELS)
+    return target + flow.residual(weight * t)
 
 
 def exact_flow(
@@ -125,19 +138,20 @@ def exact_flow(
     matrix, v, w = (
         validation.floating(name, x) for name, x in (("matrix", matrix), ("v", v), ("w", w))
     )
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"matrix must be square, not of shape {matrix.shape}")
     for name, x in (("v", v), ("w", w)):
         validation.shaped(name, x, (matrix.shape[0],))
-    if validation.is_concrete(matrix) and not bool(jnp.allclose(matrix, matrix.T, rtol=1e-12)):
-        raise ValueError("matrix must be symmetric")
+    if validation.is_concrete(matrix):
+        entries = np.asarray(matrix)
+        validation.within("matrix", matrix, -_LARGEST, _LARGEST)
+        if not np.allclose(entries, entries.T, rtol=1e-12):
+            raise ValueError("matrix must be symmetric")
     target, weight = validation.floating("target", target), validation.floating("weight", weight)
     for name, x in (("target", target), ("weight", weight)):
         validation.shaped(name, x, ())
-    for name, x in (("matrix", matrix), ("v", v), ("w", w), ("target", target)):
-        validation.within(name, x, -1e100, 1e100)
-    validation.within("weight", weight, 0.0, 1e100)
-    t = _times(t)
-    time = weight * jnp.atleast_1d(t)
-    left = _symmetric(matrix, v, w, target, time, _MANY_PANELS)
-    return (target + left).reshape(t.shape)
+    for name, x in (("v", v), ("w", w), ("target", target)):
+        validation.within(name, x, -_LARGEST, _LARGEST)
+    validation.within("weight", weight, 0.0, _LARGEST)
+    t = times_of(t)
+    return at_times(lambda t: _symmetric(matrix, v, w, target, weight, t), t)

@@ -1,12 +1,13 @@
 """The 2×2 context matrix of one task, and the start of its flow in the modes of that matrix."""
 
+from typing import Any
+
 import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ...numerics.compensated import combine
 
-Column = Float[Array, " tasks"]
+Column = Float[Any, " tasks"]
 
 
 class Start(eqx.Module):
@@ -19,8 +20,8 @@ class Start(eqx.Module):
 
     context: Column
     strength: Column
-    v: Float[Array, "tasks 2"]
-    w: Float[Array, "tasks 2"]
+    v: Float[Any, "tasks 2"]
+    w: Float[Any, "tasks 2"]
 
     @property
     def squared_norm(self) -> Column:
@@ -50,11 +51,11 @@ class Start(eqx.Module):
     @property
     def along_v(self) -> Column:
         """The part q of v."""
-        zero = jnp.zeros_like(self.strength)
+        zero = 0.0 * self.strength
         return combine(self.v[:, 0], zero, self.strength, self.v[:, 1], zero)
 
     @property
     def along_w(self) -> Column:
         """The part q of w."""
-        zero = jnp.zeros_like(self.strength)
+        zero = 0.0 * self.strength
         return combine(self.w[:, 0], zero, self.strength, self.w[:, 1], zero)
