@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -29,11 +28,12 @@ def test_spectra(spectrum, values):
 
 def test_a_random_basis_turns_the_covariance():
     task = icl.Task(4, 31, basis="random", basis_seed=5)
-    np.testing.assert_allclose(task.basis.T @ task.basis, np.eye(4), atol=1e-14)
+    basis = np.asarray(task.basis)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-14)
     np.testing.assert_allclose(
         np.linalg.eigvalsh(task.covariance), [0.1, 0.2, 0.3, 0.4], rtol=1e-12
     )
-    assert abs(float(task.covariance[0, 1])) > 1e-3
+    assert abs(np.asarray(task.covariance)[0, 1]) > 1e-3
     np.testing.assert_allclose(
         task.into_eigenbasis(task.covariance), np.diag([0.4, 0.3, 0.2, 0.1]), atol=1e-14
     )
@@ -51,47 +51,48 @@ def test_the_tokens_follow_the_law():
     for output in range(2):
         seen = np.cov(w[:, :, output], rowvar=False)
         np.testing.assert_allclose(seen, np.diag([3.0, 1.0, 0.5]), atol=0.03)
-    assert np.std(data.y - data.target) == pytest.approx(0.5, rel=5e-3)
+    assert np.std(np.asarray(data.y) - np.asarray(data.target)) == pytest.approx(0.5, rel=5e-3)
     assert abs(np.mean(w[:, 0, 0] * w[:, 0, 1])) < 0.03
 
 
 def test_the_query_has_no_label():
     data = icl.sample(TASK, 5)
-    assert data.tokens.shape == (5, 5, 32)
-    np.testing.assert_array_equal(data.tokens[:, 4, -1], 0.0)
-    np.testing.assert_array_equal(data.tokens[:, 4, :-1], data.y[:, :-1, 0])
-    np.testing.assert_array_equal(jnp.swapaxes(data.tokens[:, :4], 1, 2), data.x)
+    tokens = np.asarray(data.tokens)
+    assert tokens.shape == (5, 5, 32)
+    np.testing.assert_array_equal(tokens[:, 4, -1], 0.0)
+    np.testing.assert_array_equal(tokens[:, 4, :-1], np.asarray(data.y)[:, :-1, 0])
+    np.testing.assert_array_equal(np.swapaxes(tokens[:, :4], 1, 2), data.x)
 
 
 def test_a_fraction_of_the_sequences_is_fresh():
     task = icl.Task(4, 31, in_context=0.4, fixed=[1.0, -2.0, 0.5, 3.0])
     data = icl.sample(task, 50)
     known = np.asarray(data.x) @ np.array([1.0, -2.0, 0.5, 3.0])
-    same = np.all(np.isclose(known, data.target[:, :, 0]), axis=1)
+    same = np.all(np.isclose(known, np.asarray(data.target)[:, :, 0]), axis=1)
     assert same.sum() == 30
 
 
 def test_noise_labels_say_nothing_of_the_target():
     data = icl.sample(icl.Task(4, 31, in_context=0.0, labels="noise"), 4000)
-    np.testing.assert_allclose(data.target[..., 0], np.sum(data.x, axis=2), rtol=1e-12, atol=1e-12)
-    assert np.std(data.y) == pytest.approx(1.0, rel=0.01)
-    assert abs(np.mean(data.y * data.target)) < 0.01
+    x, y, target = map(np.asarray, (data.x, data.y, data.target))
+    np.testing.assert_allclose(target[..., 0], np.sum(x, axis=2), rtol=1e-12, atol=1e-12)
+    assert np.std(y) == pytest.approx(1.0, rel=0.01)
+    assert abs(np.mean(y * target)) < 0.01
 
 
 def test_antithetic_pairs_differ_in_the_sign_of_the_labels():
     data = icl.sample(icl.Task(4, 31, noise=0.3), 10, antithetic=True, whitened=True)
-    np.testing.assert_array_equal(data.x[:5], data.x[5:])
-    np.testing.assert_array_equal(data.y[:5], -data.y[5:])
+    x, y = np.asarray(data.x), np.asarray(data.y)
+    np.testing.assert_array_equal(x[:5], x[5:])
+    np.testing.assert_array_equal(y[:5], -y[5:])
 
 
 def test_centred_and_whitened_as_published():
     data = icl.sample(TASK, 40, centred=True, whitened=True)
-    np.testing.assert_allclose(np.mean(data.x, axis=0), 0.0, atol=1e-15)
-    w = np.linalg.lstsq(np.asarray(data.x[0]), np.asarray(data.target[0]), rcond=None)[0]
-    ws = [w]
-    for x, y in zip(data.x[1:], data.target[1:], strict=True):
-        ws.append(np.linalg.lstsq(np.asarray(x), np.asarray(y), rcond=None)[0])
-    ws = np.array(ws)[:, :, 0]
+    x, target = np.asarray(data.x), np.asarray(data.target)
+    np.testing.assert_allclose(np.mean(x, axis=0), 0.0, atol=1e-15)
+    pairs = zip(x, target, strict=True)
+    ws = np.array([np.linalg.lstsq(x, y, rcond=None)[0] for x, y in pairs])[:, :, 0]
     np.testing.assert_allclose(ws.mean(axis=0), 0.0, atol=1e-13)
     np.testing.assert_allclose(np.cov(ws, rowvar=False), np.eye(4), atol=1e-12)
 
@@ -100,7 +101,7 @@ def test_an_option_changes_only_what_it_names():
     plain, noisy = icl.sample(TASK, 6), icl.sample(icl.Task(4, 31, noise=0.1), 6)
     np.testing.assert_array_equal(plain.x, noisy.x)
     np.testing.assert_array_equal(plain.target, noisy.target)
-    assert np.any(plain.y != noisy.y)
+    assert np.any(np.asarray(plain.y) != np.asarray(noisy.y))
 
 
 @pytest.mark.parametrize(
@@ -142,21 +143,15 @@ def test_given_weights_are_those_that_are_trained():
     np.testing.assert_array_equal(run.loss, same.loss)
 
 
-def test_a_task_is_differentiable_and_can_be_mapped_over():
+def test_the_slope_in_the_eigenvalues_is_that_of_finite_differences():
     def floor(values):
         return icl.plateau_losses(icl.Task(3, 9, values))[-1]
 
-    values = jnp.asarray([0.5, 0.3, 0.2])
-    slope = jax.grad(floor)(values)
-    step = 1e-6
-    finite = [
-        (floor(values.at[d].add(step)) - floor(values.at[d].add(-step))) / (2 * step)
-        for d in range(3)
-    ]
+    values, step = np.array([0.5, 0.3, 0.2]), 1e-6
+    slope = jax.jit(jax.grad(floor))(values)
+    ends = [[floor(values + sign * step * np.eye(3)[d]) for sign in (1, -1)] for d in range(3)]
+    finite = [(float(up) - float(down)) / (2 * step) for up, down in ends]
     np.testing.assert_allclose(slope, finite, rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(floor)(values), floor(values), rtol=1e-13)
-    many = jax.vmap(floor)(jnp.stack([values, 2.0 * values]))
-    np.testing.assert_allclose(many, [floor(values), floor(2.0 * values)], rtol=1e-13)
 
 
 BAD_TASKS = {
@@ -236,12 +231,197 @@ def test_tasks_that_contradict_themselves(options, words):
         (lambda: icl.train_brute(TASK, icl.merged(2, 0.1), lr=0.1, steps=1), "data must be sequ"),
         (lambda: icl.loss(TASK, np.ones((3, 3))), "maps must be of shape"),
         (lambda: icl.statistics(TASK), "data must be shallow_icl.Sequences"),
+        (lambda: icl.unit_factor(TASK, "merged", "code"), "start must be made by"),
+        (lambda: icl.unit_factor("task", icl.merged(2, 0.1), "code"), "task must be a shallow_icl"),
+        (lambda: train(lr=math.inf), "lr must be at most"),
+        (lambda: train(lr=[]), "lr must be a number or one axis"),
+        (lambda: train(tests=[TASK]), "tests must be a mapping"),
+        (lambda: train(seed=-1), "seed must be"),
+        (lambda: icl.loss(TASK, np.full((4, 4), math.nan)), "maps must lie in .* nan"),
     ],
 )
 def test_bad_input_is_one_sentence(call, words):
+    one_sentence(call, words)
+
+
+def one_sentence(call, words):
     with pytest.raises(ValueError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+HUGE = 99999999999999999999
+MANY = 10**8
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: icl.Task(HUGE, 31), "dim must be at most"),
+        (lambda: icl.Task(4, HUGE), "context must be at most"),
+        (lambda: icl.Task(4, [31, 32]), "context must be a whole number"),
+        (lambda: icl.Task(4, math.nan), "context must be a whole number"),
+        (lambda: icl.Task(4, 31, outputs=HUGE), "outputs must be at most"),
+        (lambda: icl.Task(10**7, 31, basis="random"), "dim must be smaller than 10000000: that"),
+        (lambda: icl.Task(10**6, 31).covariance, "dim must be smaller than 1000000: that"),
+        (lambda: icl.converged_map(icl.Task(10**6, 31)), "dim must be smaller than"),
+        (lambda: icl.fixed_point(icl.Task(10**6, 31), [0]), "dim must be smaller than"),
+        (lambda: icl.escape_rate(icl.Task(10**5, 3, in_context=0.5)), "dim must be smaller than"),
+        (lambda: icl.population(icl.Task(4, 10**14, lengths="varied")), "context must be smaller"),
+        (lambda: icl.escape_rate(icl.Task(4, 10**14, lengths="varied")), "context must be smaller"),
+        (lambda: icl.sample(TASK, HUGE), "sequences must be at most"),
+        (lambda: icl.sample(TASK, 10**12), "sequences must be smaller than 1000000000000: that"),
+        (lambda: icl.sample(icl.Task(4, 10**13), 1), "sequences must be smaller than 1: that"),
+        (lambda: icl.statistics(icl.sample(icl.Task(400, 1), 2)), "dim must be smaller than 400"),
+        (lambda: icl.merged(HUGE, 0.1), "heads must be at most"),
+        (lambda: icl.separate(2, HUGE), "rank must be at most"),
+        (lambda: icl.separate(2, MANY).draw(icl.Task(400, 1), 0), "rank must be smaller than 1"),
+        (
+            lambda: train(data=icl.Task(4, 31, outputs=10**6)),
+            "outputs must be smaller than 1000000",
+        ),
+        (lambda: train(start=icl.merged(10**9, 0.1)), "heads must be smaller than 1000000000"),
+        (lambda: icl.drop_times(TASK, icl.separate(10**9)), "heads must be smaller than"),
+        (lambda: icl.final_weights(TASK, [(0,)], heads=10**9), "heads must be smaller than"),
+        (
+            lambda: icl.white_map(icl.Task(4, 3, "white"), np.ones(10**6), np.ones(10**6)),
+            r"t must be smaller than of shape \(1000000,\)",
+        ),
+    ],
+)
+def test_what_is_too_large_is_refused_before_it_is_tried(call, words):
+    one_sentence(call, words)
+
+
+def own(**changed):
+    """A data set of one's own."""
+    parts = {"x": np.ones((5, 4, 2)), "y": np.ones((5, 4, 1)), "target": np.ones((5, 4, 1))}
+    return icl.Sequences(**({"task": icl.Task(2, 3)} | parts | changed))
+
+
+def holding(value):
+    array = np.ones((5, 4, 1))
+    array[3, 2] = value
+    return array
+
+
+WEIGHTS = {"value": np.ones((2, 3, 3)), "key": np.ones((2, 1, 3)), "query": np.ones((2, 1, 3))}
+
+
+def weights(**changed):
+    return icl.given(**({"dim": 2} | WEIGHTS | changed))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: own(task="task"), "task must be a shallow_icl.Task, not str"),
+        (lambda: own(task=icl.Task(2, None)), "context must be finite"),
+        (lambda: own(task=icl.Task(3, 3)), "x must be shape"),
+        (lambda: own(task=icl.Task(2, 4)), "x must be shape"),
+        (lambda: own(x="data"), "x must be a number or an array of numbers"),
+        (lambda: own(x=[[1.0], [1.0, 2.0]]), "x must be a number or an array of numbers"),
+        (lambda: own(x=1.0), "x must hold one sequence or more"),
+        (lambda: own(x=np.ones((0, 4, 2))), "x must hold one sequence or more"),
+        (lambda: own(y=np.ones((4, 4, 1))), "y must be shape"),
+        (lambda: own(y=np.ones((5, 4))), "y must be shape"),
+        (lambda: own(target=np.ones((5, 1, 1))), "target must be shape"),
+        (lambda: own(y=holding(math.nan)), "y must lie in .* not nan"),
+        (lambda: own(target=holding(math.inf)), "target must lie in .* not inf"),
+        (lambda: own(x=np.full((5, 4, 2), 1e40)), "x must lie in"),
+        (lambda: weights(value=np.full((2, 3, 3), math.nan)), "value must lie in .* not nan"),
+        (lambda: weights(key=np.full((2, 1, 3), -math.inf)), "key must lie in .* not -inf"),
+        (lambda: weights(value=np.ones((3, 3, 3))), "key must be shape"),
+        (lambda: weights(value=np.ones((2, 2, 3))), "value must be shape"),
+        (lambda: weights(query=np.ones((2, 2, 3))), "query must be shape"),
+        (lambda: weights(key=np.ones((2, 0, 3))), "key must have three axes that are not empty"),
+        (lambda: weights(value=np.ones((2, 3))), "value must have three axes"),
+        (lambda: weights(dim=3), "dim must be a whole number, from 1 to 2"),
+        (lambda: weights(query="q"), "query must be a number or an array"),
+        (
+            lambda: icl.given(np.ones((1, 1, 1)), key_query=np.ones((1, 1, 1)), dim=1),
+            "value must have two rows or more",
+        ),
+        (lambda: train(start=weights()), "value must have 5 rows for this task, not 3"),
+        (
+            lambda: train(data=icl.Task(1, 3, outputs=2), start=weights()),
+            "dim of given weights must be the task's 1, not 2",
+        ),
+    ],
+)
+def test_data_and_weights_of_ones_own_are_looked_at(call, words):
+    one_sentence(call, words)
+
+
+def test_data_of_ones_own_is_trained_on():
+    drawn = icl.sample(TASK, 20)
+    parts = {name: np.asarray(getattr(drawn, name)) for name in ("x", "y", "target")}
+    data = icl.Sequences(TASK, **{name: part.tolist() for name, part in parts.items()})
+    np.testing.assert_array_equal(train(data).loss, train(drawn).loss)
+
+
+def test_without_double_precision_everything_is_refused_or_right():
+    """What computes in numpy is right; nothing computes in float32."""
+    data, start = icl.sample(TASK, 20), icl.separate(2)
+    curve = ([0.0, 1.0, 2.0], [1.0, 0.6, 0.2], [0.8, 0.4])
+    right = {
+        "crossing_times": lambda: icl.crossing_times(*curve),
+        "plateau_levels": lambda: icl.plateau_levels(*curve),
+        "half_drop_lead": icl.half_drop_lead,
+        "unit_factor": lambda: icl.unit_factor(TASK, start, "code"),
+    }
+    white = icl.Task(4, 31, "white")
+    refused = [
+        lambda: icl.population(TASK),
+        lambda: icl.plateau_losses(TASK),
+        lambda: icl.mid_levels(TASK),
+        lambda: icl.converged_map(TASK),
+        lambda: icl.escape_rate(TASK),
+        lambda: icl.softmax_rate(TASK),
+        lambda: icl.Task(4, 31),
+        lambda: icl.sample(TASK, 5),
+        lambda: icl.statistics(data),
+        lambda: icl.merged(2, 0.1),
+        lambda: icl.separate(2),
+        lambda: icl.mlp(2, 0.1),
+        lambda: icl.given(np.ones((1, 5, 5)), key_query=np.ones((1, 5, 5)), dim=4),
+        lambda: icl.train(TASK, start, lr=0.1, steps=1),
+        lambda: icl.train_brute(data, start, lr=0.1, steps=1),
+        lambda: icl.loss(TASK, np.ones((4, 4))),
+        lambda: icl.plateau_loss(TASK, [0]),
+        lambda: icl.fixed_point(TASK, [0]),
+        lambda: icl.stability(TASK, [1]),
+        lambda: icl.aligned_weights(TASK, [0]),
+        lambda: icl.final_weights(TASK, [(0,)]),
+        lambda: icl.rank_escape_rate(TASK, (0,), 1),
+        lambda: icl.largest_rate(TASK, start),
+        lambda: icl.escape_time(TASK, 0.1),
+        lambda: icl.white_map(white, 0.1, 1.0),
+        lambda: icl.white_loss(white, 0.1, 1.0),
+        lambda: icl.half_rise_time(white, 0.1),
+        lambda: icl.growing_mode(TASK, np.ones((1, 1, 5)), np.ones((1, 5, 4))),
+        lambda: icl.growth(TASK, 0, 1.0, 0.1),
+        lambda: icl.growth_time(TASK, 0, 0.5, 0.1),
+        lambda: icl.drop_fraction(0.5),
+        lambda: icl.staircase_loss(TASK, [1.0], 2.0),
+        lambda: icl.conserved_merged(np.ones((1, 1, 5)), np.ones((1, 5, 4))),
+        lambda: icl.conserved_separate(np.ones((1, 1, 5)), np.ones((1, 1, 5)), np.ones((1, 1, 4))),
+        lambda: icl.fewer_heads(np.ones((1, 1, 5)), np.ones((1, 5, 4))),
+    ]
+    double = {name: call() for name, call in right.items()}
+    drops = icl.drop_times(TASK, start)
+    jax.config.update("jax_enable_x64", False)
+    try:
+        for name, call in right.items():
+            np.testing.assert_array_equal(call(), double[name])
+        np.testing.assert_array_equal(icl.drop_times(TASK, start).time, drops.time)
+        for call in refused:
+            with pytest.raises(ValueError, match="needs double precision"):
+                call()
+    finally:
+        jax.config.update("jax_enable_x64", True)
 
 
 def train(data=TASK, start=None, lr=0.1, steps=1, **options):

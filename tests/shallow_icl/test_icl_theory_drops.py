@@ -154,7 +154,7 @@ def test_wide_spectra_and_sizes_agree_with_the_solver():
         assert head.end == pytest.approx(t + 1.0 / (c[0] * abs(y[0])), rel=1e-8)
 
 
-SEEDS = range(40)
+SEEDS = range(32)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_drop_times_match_training(compared):
     assert np.all(np.nanmedian(errors, axis=0) <= 1e-2)
     worst = np.nanmax(errors, axis=1)
     assert np.mean(worst <= 0.05) >= 0.8
-    assert np.isnan(errors).sum() <= 10  # the last fifth of the last drops was not waited for
+    assert np.isnan(errors).sum() <= 8  # the last fifth of the last drops was not waited for
     # Large misses are near ties.
     clear = np.min(drops.margin, axis=1) >= 1.3
     assert clear.sum() >= 3

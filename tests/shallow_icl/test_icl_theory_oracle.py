@@ -35,13 +35,6 @@ def off(found, true, scale):
         return float(abs(mpf(float(found)) - mpf(true)) / mpf(scale))
 
 
-def times_of(points):
-    """Their times, filled up to one shape: one compilation."""
-    times = np.zeros(40)
-    times[: len(points)] = [p["t"] for p in points]
-    return times
-
-
 LAW = ("spectrum", "context", "direction", "start")
 GROWTH = list(grouped((p for p in TABLE["growth"] if "t" in p), *LAW))
 WAITS = list(grouped((p for p in TABLE["growth"] if "fraction" in p), *LAW))
@@ -57,20 +50,19 @@ def test_tables_have_hundreds_of_points():
 @pytest.mark.parametrize("points", GROWTH)
 def test_growing_head_is_within_1e12_of_its_final_size(points):
     task, direction, start = task_of(points[0]), points[0]["direction"], points[0]["start"]
-    moments, full = icl.population(task), float(points[0]["full"])
-    times = times_of(points)
-    found = icl.growth(task, direction, times, start)
-    for point, v in zip(points, found.tolist(), strict=False):
+    full, cross = float(points[0]["full"]), np.asarray(icl.population(task).cross)[direction]
+    found = icl.growth(task, direction, [p["t"] for p in points], start)
+    for point, v in zip(points, found.tolist(), strict=True):
         # A rounding of t, or of λ and γ, is one of v by t v̇: that is not the form's to mend.
         x = v / full
-        sharp = float(moments.cross[direction]) * full * point["t"] * x**2 * (1.0 - x**3)
+        sharp = cross * full * point["t"] * x**2 * (1.0 - x**3)
         assert off(v, point["v"], full) <= 1e-12 + 4 * EPS * sharp, point
 
 
 @pytest.mark.parametrize("points", WAITS)
 def test_growth_time_is_within_1e12_of_the_blow_up_time(points):
     task, direction, start = task_of(points[0]), points[0]["direction"], points[0]["start"]
-    cross = float(icl.population(task).cross[direction])
+    cross = np.asarray(icl.population(task).cross)[direction]
     found = icl.growth_time(task, direction, [p["fraction"] for p in points], start)
     for point, t in zip(points, found.tolist(), strict=True):
         scale = max(1.0 / (cross * start), 1.0 / (cross * point["fraction"] * float(point["full"])))
@@ -80,10 +72,10 @@ def test_growth_time_is_within_1e12_of_the_blow_up_time(points):
 @pytest.mark.parametrize("points", WHITE)
 def test_white_time_course_is_within_1e12(points):
     task, u0 = task_of(points[0]), points[0]["u0"]
-    times = times_of(points)
+    times = [p["t"] for p in points]
     maps, losses = icl.white_map(task, u0, times), icl.white_loss(task, u0, times)
-    rate = 2.0 * math.sqrt(task.dim) * float(icl.population(task).cross[0])
-    for point, sigma, loss in zip(points, maps.tolist(), losses.tolist(), strict=False):
+    rate = 2.0 * math.sqrt(task.dim) * np.asarray(icl.population(task).cross)[0]
+    for point, sigma, loss in zip(points, maps.tolist(), losses.tolist(), strict=True):
         # e^{rate t} amplifies the rounding of its exponent by rate t while σ grows.
         x = sigma / float(point["limit"])
         sharp = 4 * EPS * rate * point["t"] * abs(x * (1.0 - x))
@@ -104,7 +96,7 @@ def test_plateaus_keep_their_digits_at_every_context(point):
         for found, true in zip(icl.mid_levels(task).tolist(), middle, strict=True):
             assert off(found, true, true) <= 1e-13
     for d, true in enumerate(point["best"]):
-        assert off(icl.fixed_point(task, [d])[d, d], true, true) <= 1e-14
+        assert off(np.asarray(icl.fixed_point(task, [d]))[d, d], true, true) <= 1e-14
 
 
 @pytest.mark.parametrize("point", TABLE["heads"])

@@ -77,13 +77,14 @@ def test_time_course_follows_training_from_random_weights(outputs):
     run = icl.train(
         task, icl.merged(heads=3, scale=1e-3), lr=rates, steps=12_000, seed=range(4), log_every=20
     )
-    u0 = icl.growing_mode(task, run.value[0, ..., 0], run.key_query[0, ..., 0])
+    first = [np.asarray(weights)[0, ..., 0] for weights in (run.value, run.key_query)]
+    u0 = icl.growing_mode(task, *first)
     assert u0.shape == (4,)
-    middle = float(icl.loss(task, 0.5 * icl.converged_map(task)))
+    middle = float(icl.loss(task, 0.5 * np.asarray(icl.converged_map(task))))
     half = np.asarray(icl.half_rise_time(task, u0))
     errors = []
-    for time, loss in zip(run.time, run.loss, strict=True):
-        gap = np.abs(np.asarray(loss) - np.asarray(icl.white_loss(task, u0, time))).max()
+    for time, loss in zip(run.time, np.asarray(run.loss), strict=True):
+        gap = np.abs(loss - np.asarray(icl.white_loss(task, u0, time))).max()
         shift = np.abs(icl.crossing_times(time, loss, [middle])[:, 0] / half - 1.0).max()
         errors.append((gap, shift))
     # Euler's error falls with the rate; what the finite start leaves is below 1e-4.
@@ -118,7 +119,7 @@ def test_growing_mode_does_not_depend_on_the_basis():
 
 
 def test_white_course_at_its_limits():
-    best = float(icl.population(WHITE).best[0])
+    best = np.asarray(icl.population(WHITE).best)[0]
     for u0 in (1e-300, 1e-6, 0.5, 2.0 * best, 50.0):
         found = icl.white_map(WHITE, u0, [0.0, 1e300, math.inf]).tolist()
         assert found == pytest.approx([u0 / 2.0, best, best], rel=1e-13)
@@ -135,8 +136,9 @@ def test_white_course_at_its_limits():
 def test_half_rise_time_is_where_the_map_is_half_way():
     u0 = np.geomspace(1e-12, 1.0, 64)
     t = icl.half_rise_time(WHITE, u0)
-    found = jnp.diagonal(icl.white_map(WHITE, u0, t))
-    np.testing.assert_allclose(found, 0.5 * icl.population(WHITE).best[0], rtol=1e-12)
+    found = np.diagonal(icl.white_map(WHITE, u0, t))
+    half = 0.5 * np.asarray(icl.population(WHITE).best)[0]
+    np.testing.assert_allclose(found, half, rtol=1e-12)
 
 
 def test_escape_time_grows_by_the_predicted_wait_a_decade():
@@ -147,7 +149,7 @@ def test_escape_time_grows_by_the_predicted_wait_a_decade():
     runs = [
         icl.train(TASK, icl.merged(2, s), lr=0.02, steps=2000, log_every=5) for s in (1e-3, 1e-4)
     ]
-    level = [float(icl.mid_levels(TASK)[0])]
+    level = np.asarray(icl.mid_levels(TASK))[:1]
     first, second = (icl.crossing_times(run.time, run.loss, level)[0] for run in runs)
     # F13: Euler's growth a step is ln(1 + 2η rate), 0.4 % less than 2η rate.
     assert second - first == pytest.approx(times[1] * 1.0038, rel=1e-3)
@@ -238,13 +240,21 @@ def test_softmax_rate_is_that_of_centred_statistics():
     assert float(icl.softmax_rate(icl.Task(4, None))) == float(icl.escape_rate(TASK))
 
 
-def test_white_functions_compile_batch_and_differentiate():
+def test_white_course_batches():
     u0, times = np.geomspace(1e-9, 10.0, 64), np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 63)])
-    batch = icl.white_loss(WHITE, u0, times)
+    batch = np.asarray(icl.white_loss(WHITE, u0, times))
     assert batch.shape == (64, 64)
-    np.testing.assert_allclose(jax.jit(icl.white_loss)(WHITE, u0, times), batch, rtol=1e-12)
     np.testing.assert_allclose(icl.white_loss(WHITE, u0[3], times[40]), batch[3, 40], rtol=1e-12)
 
+
+def test_a_mode_far_above_its_end_falls_to_it():
+    best = np.asarray(icl.population(WHITE).best)[0]
+    found = icl.white_map(WHITE, 1e100, [0.0, 1e-60, math.inf]).tolist()
+    # From so high σ = 1/(1/σ₀ + rate t/w*), rate = 2 √D λ².
+    assert found == pytest.approx([0.5e100, best / (0.25 * 1e-60), best], rel=1e-12)
+
+
+def test_slopes_of_white_functions_are_those_of_finite_differences():
     def total(eigenvalues, u0):
         task = eqx.tree_at(lambda t: t.eigenvalues, WHITE, eigenvalues)
         mixed = eqx.tree_at(lambda t: t.eigenvalues, MIXED, eigenvalues)
@@ -257,11 +267,13 @@ def test_white_functions_compile_batch_and_differentiate():
             + icl.softmax_rate(task)
         )
 
-    at = (WHITE.eigenvalues, jnp.asarray(1e-3))
-    value, slopes = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))(*at)
-    np.testing.assert_allclose(value, total(*at), rtol=1e-12)
-    step = 1e-6
-    ends = [float(total(at[0] + sign * step, at[1])) for sign in (1.0, -1.0)]
-    assert float(jnp.sum(slopes[0])) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
-    ends = [float(total(at[0], at[1] + sign * 1e-9)) for sign in (1.0, -1.0)]
+    both = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))
+    at, step = (np.asarray(WHITE.eigenvalues), 1e-3), 1e-6
+    value, slopes = both(*at)
+    plain = total(*map(jnp.asarray, at))
+    np.testing.assert_allclose(value, plain, rtol=1e-12)
+    ends = [float(both(at[0] + sign * step, at[1])[0]) for sign in (1.0, -1.0)]
+    summed = np.asarray(slopes[0]).sum()
+    assert summed == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
+    ends = [float(both(at[0], at[1] + sign * 1e-9)[0]) for sign in (1.0, -1.0)]
     assert float(slopes[1]) == pytest.approx((ends[0] - ends[1]) / 2e-9, rel=1e-5)

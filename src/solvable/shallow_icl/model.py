@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import training
-from .run import Request, Run, each_run, live
+from ..compiling import stage
+from .run import Request, Run, chosen_rates, each_run, live
 from .start import Start
 from .task import Sequences, Task
 from .units import Units
@@ -125,11 +126,12 @@ def _attend(
 
 def build(start: Start, weights: Mapping[str, Any], task: Task) -> Any:
     """The model of whole weight matrices."""
-    arrays = {name: jnp.asarray(x) for name, x in weights.items()}
     if start.kind == "mlp":
         dim = task.dim
-        return CubicMLP(arrays["value"][..., dim:, dim:], arrays["key_query"][..., :dim, :dim])
+        value, inner = weights["value"][..., dim:, dim:], weights["key_query"][..., :dim, :dim]
+        return CubicMLP(stage(value), stage(inner))
     kind = MergedAttention if start.rank is None else SeparateAttention
+    arrays = {name: stage(x) for name, x in weights.items()}
     return kind(**arrays, softmax=start.attention == "softmax")
 
 
@@ -143,37 +145,55 @@ def _prefix(
     return jnp.where(hidden, 0.0, tokens), place <= context, place < context
 
 
+class Tokens(eqx.Module):
+    """A data set as brute force reads it: every sequence at every length.
+
+    Attributes:
+        tokens: inputs and labels of every column; those that a length does not show are hidden.
+        target: what is asked at each length.
+        context: the lengths, without the query.
+        by: what linear attention is divided by at each.
+    """
+
+    tokens: Float[Array, "sequences features columns"]
+    target: Float[Array, "sequences lengths outputs"]
+    context: Int[Array, " lengths"]
+    by: Float[Array, " lengths"]
+
+    @classmethod
+    def of(cls, data: Sequences, unit: float) -> "Tokens":
+        """Made on the host; linear attention is divided by the length in units of `unit`."""
+        task, x, y, target = data.task, *map(np.asarray, (data.x, data.y, data.target))
+        varied, longest = task.lengths == "varied", x.shape[1] - 1
+        context = np.arange(1 if varied else longest, longest + 1)
+        by = (context + (varied and task.normalise == "n")) / unit
+        tokens = np.swapaxes(np.concatenate([x, y], axis=2), 1, 2)
+        return cls(*map(stage, (tokens, target[:, context], context, by)))
+
+
 class TokenProblem(eqx.Module):
     """Training on tokens, every weight of every run."""
 
-    train: Sequences
-    tests: dict[str, Sequences]
+    train: Tokens
+    tests: dict[str, Tokens]
     rate: Float[Array, " runs"]
-    divide: bool = eqx.field(static=True)  # whether linear attention has its 1/N
 
-    def predict(self, model: Any, data: Sequences) -> Float[Array, "sequences lengths outputs"]:
+    def predict(self, model: Any, data: Tokens) -> Float[Array, "sequences lengths outputs"]:
         """``ŷ_q`` of every sequence and length."""
-        task = data.task
-        longest = int(task.context)
-        varied = task.lengths == "varied"
-        contexts = jnp.arange(1 if varied else longest, longest + 1)
-        tokens = jnp.swapaxes(jnp.concatenate([data.x, data.y], axis=2), 1, 2)
+        dim = data.tokens.shape[1] - data.target.shape[2]
 
-        def one(matrix: Array, context: Array) -> Array:
-            prefix, seen, labelled = _prefix(matrix, task.dim, context)
-            length = context + 1 if varied and task.normalise == "n" else context
-            by = length if self.divide or varied else 1
-            by = jnp.asarray(by, matrix.dtype)
+        def one(matrix: Array, context: Array, by: Array) -> Array:
+            prefix, seen, labelled = _prefix(matrix, dim, context)
             query = prefix[:, context]
             if isinstance(model, CubicMLP):
                 return model.predict(prefix, by, labelled.astype(matrix.dtype), query)
-            return _attend(model, prefix, query[:, None], by, seen)[task.dim :, 0]
+            return _attend(model, prefix, query[:, None], by, seen)[dim:, 0]
 
-        return jax.vmap(lambda m: jax.vmap(lambda c: one(m, c))(contexts))(tokens)
+        lengths = jax.vmap(one, in_axes=(None, 0, 0))
+        return jax.vmap(lambda matrix: lengths(matrix, data.context, data.by))(data.tokens)
 
-    def _loss(self, model: Any, data: Sequences) -> Float[Array, ""]:
-        guess = self.predict(model, data)
-        return jnp.mean((guess - data.target[:, -guess.shape[1] :]) ** 2)
+    def _loss(self, model: Any, data: Tokens) -> Float[Array, ""]:
+        return jnp.mean((self.predict(model, data) - data.target) ** 2)
 
     def gradient(self, params: Any, step: Int[Array, ""]) -> Any:
         """By automatic differentiation through the attention block."""
@@ -187,6 +207,10 @@ class TokenProblem(eqx.Module):
             return {"loss": self._loss(model, self.train), "tests": tests}
 
         return jax.vmap(look)(params) | {"params": params}
+
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "TokenProblem":
+        """The problem of these runs of it: only their rates differ."""
+        return TokenProblem(self.train, self.tests, chosen_rates(self.rate, runs))
 
 
 def train_brute(
@@ -206,7 +230,7 @@ def train_brute(
 
     Takes the arguments of `train`, draws the same weights for the same seed, and returns the same
     trajectory to round-off; it costs as much as its tokens. In the code's units the attention is
-    really not divided by N.
+    really not divided by N, the length that it is trained at.
 
     Args:
         data: the sequences.
@@ -241,11 +265,12 @@ def train_brute(
         if start.attention == "softmax" and other.task.lengths == "varied":
             raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
     task = request.task
+    # The code does not divide by the N that it is trained at; tests may have others.
+    unit = float(task.context) if units == "code" and task.lengths == "fixed" else 1.0
     problem = TokenProblem(
-        train=data,
-        tests=request.tests,  # pyright: ignore[reportArgumentType]
+        train=Tokens.of(data, unit),
+        tests={name: Tokens.of(x, unit) for name, x in request.tests.items()},  # pyright: ignore
         rate=request.per_run(request.rates),
-        divide=units == "paper",
     )
 
     def weigh(model: Any) -> Mapping[str, np.ndarray]:
@@ -262,6 +287,8 @@ def train_brute(
         problem,
         build(start, request.starts(), task),
         weigh,
+        kind="shallow_icl.train_brute",
+        blocks="all",
         steps=steps,
         log_every=log_every,
         progress=progress,

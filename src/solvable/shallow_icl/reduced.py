@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import training, validation
-from .run import Request, Run, each_run, live
+from ..compiling import stage
+from .run import Request, Run, chosen_rates, each_run, live
 from .start import Start
-from .statistics import Statistics, key_query, statistics
+from .statistics import Moments, Statistics, key_query, statistics
 from .task import Sequences, Task
 from .theory import Population, population
 from .units import Units
@@ -47,14 +48,18 @@ class _Problem(eqx.Module):
 
         return jax.vmap(look)(params) | {"params": params}
 
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "_Problem":
+        """The problem of these runs of it: only their rates differ."""
+        return type(self)(self.train, self.tests, chosen_rates(self.rate, runs))
+
 
 class MomentProblem(_Problem):
     """Linear attention on a data set, through its statistics (Reductions A and B)."""
 
-    train: Statistics
-    tests: dict[str, Statistics]
+    train: Moments
+    tests: dict[str, Moments]
 
-    def _loss(self, moments: Statistics, params: Params) -> Float[Array, ""]:
+    def _loss(self, moments: Moments, params: Params) -> Float[Array, ""]:
         return moments.loss(moments.coefficients(params))
 
     def _slope(self, params: Params) -> Params:
@@ -89,18 +94,38 @@ class AlignedProblem(_Problem):
         return moments.floor + jnp.sum(moments.gram * moments.spectrum * gap**2)
 
 
+class Asked(eqx.Module):
+    """What the query's row of the attention sees of a data set.
+
+    Attributes:
+        tokens: the matrices X.
+        query: x_q.
+        target: y_q.
+    """
+
+    tokens: Float[Array, "sequences features columns"]
+    query: Float[Array, "sequences dim"]
+    target: Float[Array, "sequences outputs"]
+
+    @classmethod
+    def of(cls, data: Sequences) -> "Asked":
+        """Made on the host."""
+        parts = (data.tokens, np.asarray(data.x)[:, -1], np.asarray(data.target)[:, -1])
+        return cls(*map(stage, parts))
+
+
 class QueryRowProblem(_Problem):
     """Softmax attention on a data set: live weights, and only the query's row of the attention."""
 
-    train: Sequences
-    tests: dict[str, Sequences]
+    train: Asked
+    tests: dict[str, Asked]
 
-    def _loss(self, moments: Sequences, params: Params) -> Float[Array, ""]:
+    def _loss(self, moments: Asked, params: Params) -> Float[Array, ""]:
         x, inner = moments.tokens, key_query(params)
-        query = jnp.einsum("hbc,pc->pbh", inner, moments.x[:, -1])
+        query = jnp.einsum("hbc,pc->pbh", inner, moments.query)
         weight = jax.nn.softmax(jnp.swapaxes(x, 1, 2) @ query, axis=1)  # over the tokens
         guess = jnp.einsum("hoa,pah->po", params["value"], x @ weight)
-        return jnp.mean((guess - moments.target[:, -1]) ** 2)
+        return jnp.mean((guess - moments.target) ** 2)
 
 
 def train(
@@ -153,9 +178,18 @@ def train(
     """
     request = Request.check(data, start, lr, units, seed, tests)
     build = _population_problem if request.data is None else _data_problem
-    problem, params, weigh = build(request, _blocks(request, blocks))
+    moving = _blocks(request, blocks)
+    problem, params, weigh = build(request, moving)
     return request.run(
-        problem, params, weigh, steps=steps, log_every=log_every, progress=progress, resume=resume
+        problem,
+        params,
+        weigh,
+        kind=f"shallow_icl.train, {type(problem).__name__}",
+        blocks=moving,
+        steps=steps,
+        log_every=log_every,
+        progress=progress,
+        resume=resume,
     )
 
 
@@ -186,7 +220,7 @@ def _blocks(request: Request, blocks: str | None) -> str:
 
 
 Logged = Mapping[str, np.ndarray]
-Built = tuple[training.Problem, Params, Callable[[Logged], Logged]]
+Built = tuple[_Problem, Params, Callable[[Logged], Logged]]
 
 
 def _without_zeros(weights: Mapping[str, np.ndarray], dim: int) -> dict[str, np.ndarray]:
@@ -215,7 +249,7 @@ def _data_problem(request: Request, blocks: str) -> Built:
     weights = live(request.starts(), task.dim)
     if blocks == "zero":
         weights = _without_zeros(weights, task.dim)
-    params = {name: jnp.asarray(factor * x) for name, x in weights.items()}
+    params = {name: stage(factor * x) for name, x in weights.items()}
     rate = request.per_run(request.paper_rates)
 
     def weigh(logged: Logged) -> Logged:
@@ -226,15 +260,16 @@ def _data_problem(request: Request, blocks: str) -> Built:
         for name, data in {"data": request.data, **request.tests}.items():
             if not isinstance(data, Sequences) or data.task.lengths == "varied":
                 raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
-        tokens: Any = (request.data, request.tests)
-        return QueryRowProblem(tokens[0], tokens[1], rate), params, weigh
+        data: Any = request.data
+        tests: Any = {name: Asked.of(x) for name, x in request.tests.items()}  # pyright: ignore
+        return QueryRowProblem(Asked.of(data), tests, rate), params, weigh
 
-    def moments(name: str, data: Any) -> Statistics:
+    def moments(name: str, data: Any) -> Moments:
         if isinstance(data, Sequences):
-            return statistics(data, blocks)  # pyright: ignore[reportArgumentType]
+            data = statistics(data, blocks)  # pyright: ignore[reportArgumentType]
         if data.blocks != blocks:
             raise ValueError(f"{name} must be statistics with blocks {blocks!r}, not {data!r}")
-        return data
+        return data.moments
 
     tests = {name: moments(name, data) for name, data in request.tests.items()}
     return MomentProblem(moments("data", request.data), tests, rate), params, weigh
@@ -272,7 +307,7 @@ def _population_problem(request: Request, blocks: str) -> Built:
         return _with_zeros(logged, task.outputs, task.dim)
 
     if blocks == "zero":
-        params = {name: jnp.asarray(x) for name, x in weights.items()}
+        params = {name: stage(x) for name, x in weights.items()}
         return PopulationProblem(moments, tests, rate), params, weigh
     if not moments.is_diagonal:
         raise ValueError("task_covariance must be None when blocks is 'aligned'")
@@ -280,5 +315,5 @@ def _population_problem(request: Request, blocks: str) -> Built:
     direction = np.asarray(moments.cross) / np.linalg.norm(moments.cross)
     modes = np.einsum("nhdd,d->nh", weights["key_query"], direction)
     size = 0.5 * np.linalg.norm(weights["value"][:, :, 0, 0] + modes, axis=1)
-    params = {"size": jnp.asarray(size), "modes": jnp.asarray(size[:, None] * direction)}
+    params = {"size": stage(size), "modes": stage(size[:, None] * direction)}
     return AlignedProblem(moments, tests, rate), params, weigh

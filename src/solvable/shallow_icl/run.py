@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .. import training, validation
+from ..compiling import stage
 from .start import Start
 from .statistics import Statistics
 from .task import Sequences, Task
 from .units import unit_factor
 
-FROZEN = 6e-8  # half a unit in the last place of float32
+_LARGEST_RATE = 1e100
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,13 @@ def each_run(gradient: Callable[[Any], Any], params: Any, rate: Float[Array, " r
     return jax.vmap(one)(params, rate)
 
 
+def chosen_rates(
+    rate: Float[Array, " runs"], runs: Int[np.ndarray, " chosen"]
+) -> Float[Array, " chosen"]:
+    """The rates of some runs, picked on the host."""
+    return stage(np.asarray(rate)[runs])
+
+
 def _map(weights: Mapping[str, Any]) -> Float[np.ndarray, "runs dim dim points"]:
     """``Σ_i v_i U_i`` of live weights with one output."""
     v, inner = weights["value"][:, :, 0, -1], weights["key_query"]
@@ -74,6 +81,14 @@ def _map(weights: Mapping[str, Any]) -> Float[np.ndarray, "runs dim dim points"]
             key = weights["key"][:, :, :, :-1]
             inner = np.einsum("nhrdp,nhrep->nhdep", key, weights["query"])
         return np.einsum("nhp,nhdep->ndep", v, inner[:, :, : weights["value"].shape[3] - 1])
+
+
+def positive_rates(rates: Float[Array, "..."]) -> None:
+    """Raise unless learning rates are positive, and their squares are numbers."""
+    validation.within("lr", rates, 0.0, open_low=True)
+    largest = float(np.asarray(rates).max())
+    if largest > _LARGEST_RATE:
+        raise ValueError(f"lr must be at most {_LARGEST_RATE:g}, not {largest:g}")
 
 
 def _task_of(data: Any) -> Task | None:
@@ -90,6 +105,7 @@ class Request:
     task: Task
     data: Sequences | Statistics | None
     start: Start
+    units: str
     factor: float
     rates: np.ndarray
     many_rates: bool
@@ -116,11 +132,16 @@ class Request:
             )
         if not isinstance(start, Start):
             raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
+        start.fits(task)
+        for name, value in (("data", data), ("lr", lr), ("tests", tests)):
+            validation.concrete(name, value, why="training is followed")
         rates = validation.floating("lr", lr)
         if rates.ndim > 1 or rates.size == 0:
             raise ValueError(f"lr must be a number or one axis of them, not of shape {rates.shape}")
-        validation.within("lr", rates, 0.0, open_low=True)
+        positive_rates(rates)
         factor = unit_factor(task, start, units)
+        if tests is not None and not isinstance(tests, Mapping):
+            raise ValueError(f"tests must be a mapping of names to data, not {tests!r}")
         for name, other in (tests or {}).items():
             law = _task_of(other)
             if law is None or (law.dim, law.outputs) != (task.dim, task.outputs):
@@ -129,10 +150,12 @@ class Request:
                     f"{task.outputs}; {name!r} is not"
                 )
         seeds, many = training.seeds_of(seed)
-        request = cls(
+        start.refuse_large(task, len(seeds) * rates.size)
+        return cls(
             task,
             None if isinstance(data, Task) else data,
             start,
+            units,
             factor,
             np.atleast_1d(np.asarray(rates, float)),
             rates.ndim == 1,
@@ -140,23 +163,6 @@ class Request:
             many,
             dict(tests or {}),
         )
-        request._refuse_frozen()
-        return request
-
-    def _refuse_frozen(self) -> None:
-        """Refuse a scale whose first updates float32 would round away."""
-        if jax.config.read("jax_enable_x64") or self.start.rank is None:
-            return
-        size = self.factor * min(self.start.sizes(self.task).values())
-        pace = 2.0 * float(self.rates.min()) * self.factor**2
-        least = float(self.task.eigenvalues[-1]) ** 2
-        if pace * least * size < FROZEN:
-            needed = self.start.scale * FROZEN / (pace * least * size)
-            raise ValueError(
-                f"scale must be at least {needed:.2g} in single precision, not "
-                f"{self.start.scale:g}: smaller weights would not move at all; call "
-                "jax.config.update('jax_enable_x64', True) first"
-            )
 
     @property
     def paper_rates(self) -> np.ndarray:
@@ -171,7 +177,7 @@ class Request:
 
     def per_run(self, rates: np.ndarray) -> Float[Array, " runs"]:
         """The rate of every run."""
-        return jnp.asarray(np.repeat(rates, len(self.seeds)))
+        return stage(np.repeat(rates, len(self.seeds)))
 
     def shaped(self, array: Any) -> Any:
         """The axis of runs split into those of rates and of seeds, where there are any."""
@@ -180,10 +186,12 @@ class Request:
 
     def run(
         self,
-        problem: training.Problem,
+        problem: Any,
         params: Any,
         weigh: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
         *,
+        kind: str,
+        blocks: str,
         steps: int,
         log_every: int | None,
         progress: training.Progress | None,
@@ -196,6 +204,8 @@ class Request:
                 observes "loss", "tests" and "params".
             params: where it starts.
             weigh: makes live weights, in the units asked for, of the logged params.
+            kind: the trainer's name.
+            blocks: which of the weights move.
             steps, log_every, progress, resume: as in `train`.
         """
 
@@ -211,7 +221,7 @@ class Request:
                 weights["map"] = self.factor**power * _map(weights)
 
             def logged(x: np.ndarray | None) -> Any:
-                return None if x is None else jnp.asarray(self.shaped(x))
+                return None if x is None else stage(self.shaped(x))
 
             tests = {name: logged(seen["tests"][name]) for name in self.tests}
             return Run(
@@ -226,6 +236,17 @@ class Request:
             problem,
             params,
             label,
+            origin={
+                "kind": kind,
+                "blocks": blocks,
+                "task": self.task,
+                "start": self.start,
+                "units": self.units,
+                "lr": self.rates if self.many_rates else self.rates[0],
+                "seed": self.seeds if self.many_seeds else self.seeds[0],
+                "data": problem.train,
+                "tests": problem.tests,
+            },
             lr=1.0,
             steps=steps,
             log_every=log_every,

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import validation
-from .task import Task
+from .. import memory, validation
+from .task import Task, counted
 
 MAX_SCALE = 1e3
+MAX_WEIGHT = 1e6
 
 Kind = Literal["merged", "separate", "mlp"]
 Version = Literal["A", "B", "C", "D"]
@@ -53,6 +54,17 @@ class Start:
         }[self.init]
         return {"value": self.scale * value, "key": self.scale * keys, "query": self.scale * keys}
 
+    def fits(self, task: Task) -> None:
+        """Raise unless such weights can be drawn for a task."""
+
+    def refuse_large(self, task: Task, runs: int = 1) -> None:
+        """Raise if the weights of so many runs do not fit into memory, naming the largest size."""
+        sizes = {"heads": self.heads, "rank": self.rank or 1, "dim": task.dim}
+        sizes["outputs"] = task.outputs
+        name = max(sizes, key=lambda name: sizes[name])
+        entries = self.heads * task.features * 2 * (task.features + (self.rank or 0))
+        memory.refuse(name, sizes[name], 24.0 * entries * runs)
+
     def draw(self, task: Task, seed: int) -> dict[str, np.ndarray]:
         """The whole weight matrices of a seed, dead entries included.
 
@@ -68,6 +80,7 @@ class Start:
             "key": (self.heads, self.rank or 0, rows),
             "query": (self.heads, self.rank or 0, rows),
         }
+        self.refuse_large(task)
         weights = {}
         for stream, name in enumerate(shapes):
             if name in (sizes := self.sizes(task)):
@@ -92,14 +105,15 @@ def _checked(
     attention: Any,
     zero_blocks: bool,
 ) -> Start:
-    heads = validation.whole(name, heads, 1)
-    rank = None if rank is None else validation.whole("rank", rank, 1)
+    heads = counted(name, heads)
+    rank = None if rank is None else counted("rank", rank)
+    validation.concrete("scale", scale, why="weights are drawn")
     size = validation.floating("scale", scale)
     validation.shaped("scale", size, ())
     validation.within("scale", size, 0.0, MAX_SCALE, open_low=True)
     validation.one_of("init", init, ("A", "B", "C", "D"))
     validation.one_of("attention", attention, ("linear", "softmax"))
-    return Start(kind, heads, rank, float(scale), init, attention, bool(zero_blocks))
+    return Start(kind, heads, rank, float(size), init, attention, bool(zero_blocks))
 
 
 def merged(
@@ -168,12 +182,19 @@ class Given(Start):
     """A model that starts from weights of the reader's own, whatever the seed; made by `given`."""
 
     weights: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    dim: int = 0
 
-    def draw(self, task: Task, seed: int) -> dict[str, np.ndarray]:
-        """The weights as they were given."""
+    def fits(self, task: Task) -> None:
+        """Raise unless the weights are of the task's sizes."""
         rows = self.weights["value"].shape[-1]
         if rows != task.features:
             raise ValueError(f"value must have {task.features} rows for this task, not {rows}")
+        if self.dim != task.dim:
+            raise ValueError(f"dim of given weights must be the task's {task.dim}, not {self.dim}")
+
+    def draw(self, task: Task, seed: int) -> dict[str, np.ndarray]:
+        """The weights as they were given."""
+        self.fits(task)
         return {name: array.copy() for name, array in self.weights.items()}
 
 
@@ -205,20 +226,27 @@ def given(
         raise ValueError("key_query, or key and query, must be given beside value")
     parts = {"key_query": key_query} if merged_too else {"key": key, "query": query}
     parts = {"value": value} | parts
+    for name, part in parts.items():
+        validation.concrete(name, part, why="blocks that are zero are looked for")
     arrays = {name: validation.floating(name, x) for name, x in parts.items()}
     for name, array in arrays.items():
-        if array.ndim != 3:
-            raise ValueError(f"{name} must have three axes, not the shape {array.shape}")
+        if array.ndim != 3 or array.size == 0:
+            raise ValueError(
+                f"{name} must have three axes that are not empty, not the shape {array.shape}"
+            )
+        validation.within(name, array, -MAX_WEIGHT, MAX_WEIGHT)
     heads, _, rows = arrays["value"].shape
     rank = None if merged_too else arrays["key"].shape[1]
     for name, array in arrays.items():
         wide = name == "value" or rank is None
         validation.shaped(name, array, (heads, rows if wide else rank or 0, rows))
     weights = {name: np.array(array) for name, array in arrays.items()}
+    if rows < 2:
+        raise ValueError(f"value must have two rows or more, an input and a label, not {rows}")
     dim = validation.whole("dim", dim, 1, rows - 1)
     validation.one_of("attention", attention, ("linear", "softmax"))
     inner = weights["key_query"][:, dim:, :dim] if merged_too else weights["key"][:, :, dim:]
     still = not (weights["value"][:, dim:, :dim].any() or inner.any())
     scale = max(float(np.abs(array).max()) for array in weights.values())
     kind: Kind = "merged" if merged_too else "separate"
-    return Given(kind, heads, rank, scale, "A", attention, still, weights)
+    return Given(kind, heads, rank, scale, "A", attention, still, weights, dim)

@@ -1,5 +1,6 @@
 """All that training sees of a data set: the moments of its cubic features."""
 
+from dataclasses import fields
 from typing import Any, Literal
 
 import equinox as eqx
@@ -7,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .. import validation
+from .. import memory, validation
+from ..compiling import stage
 from .task import Sequences, Task
 
 Blocks = Literal["all", "zero"]
@@ -22,7 +24,7 @@ def key_query(params: dict[str, Array]) -> Float[Array, "heads rows dim"]:
     return jnp.einsum("hrb,hrc->hbc", params["key"], params["query"])
 
 
-class Statistics(eqx.Module):
+class Moments(eqx.Module):
     r"""The quadratic form that the loss is in the tensor T of a linear attention model.
 
     Every model predicts ``ŷ = ⟨T, Φ⟩``, ``T_abc = Σ_i a_i[a] K_i[b, c]``, from the features
@@ -30,7 +32,6 @@ class Statistics(eqx.Module):
     ``L = E y² − 2⟨T, cross⟩ + ⟨T, gram T⟩``, whatever the number of sequences.
 
     Attributes:
-        task: the law of the data.
         gram: ``E ΦΦᵀ``.
         cross: ``E Φ y``.
         best: a minimiser T*.
@@ -45,31 +46,50 @@ class Statistics(eqx.Module):
     best: Float[Array, "outputs features"]
     rest: Float[Array, "outputs features"]
     floor: Float[Array, ""]
-    task: Task
     blocks: Blocks = eqx.field(static=True)
-
-    def __repr__(self) -> str:
-        return f"Statistics({self.blocks} blocks of {self.task!r})"
 
     def coefficients(self, params: dict[str, Array]) -> Float[Array, "outputs features"]:
         """T on the kept features, of live weights (or of their blocks that are not zero)."""
         tensor = jnp.einsum("hoa,hbc->oabc", params["value"], key_query(params))
         if self.blocks == "zero":
-            return tensor.reshape(self.task.outputs, -1)
+            return tensor.reshape(tensor.shape[0], -1)
         tensor = tensor + jnp.swapaxes(tensor, 1, 2)
-        first, second = np.triu_indices(self.task.features)
+        first, second = np.triu_indices(tensor.shape[1])
         once = jnp.asarray(np.where(first == second, 0.5, 1.0)[None, :, None], tensor.dtype)
-        return (tensor[:, first, second] * once).reshape(self.task.outputs, -1)
+        return (tensor[:, first, second] * once).reshape(tensor.shape[0], -1)
 
     def slope(self, tensor: Float[Array, "outputs features"]) -> Float[Array, "outputs features"]:
         """∂L/∂T."""
-        return (2.0 / self.task.outputs) * (tensor @ self.gram - self.cross)
+        return (2.0 / tensor.shape[0]) * (tensor @ self.gram - self.cross)
 
     def loss(self, tensor: Float[Array, "outputs features"]) -> Float[Array, ""]:
         """``L* + ⟨T − T*, gram (T − T*) − 2 rest⟩``, averaged over the outputs."""
         gap = tensor - self.best
         excess = jnp.sum(gap * (gap @ self.gram - 2.0 * self.rest))
-        return self.floor + excess / self.task.outputs
+        return self.floor + excess / tensor.shape[0]
+
+
+class Statistics(Moments):
+    """The moments of a data set, with the law that it was drawn from.
+
+    Attributes:
+        task: the law.
+    """
+
+    task: Task
+
+    def __check_init__(self):
+        count = _count(self.task, self.blocks)
+        validation.shaped("gram", self.gram, (count, count))
+        validation.shaped("cross", self.cross, (self.task.outputs, count))
+
+    def __repr__(self) -> str:
+        return f"Statistics({self.blocks} blocks of {self.task!r})"
+
+    @property
+    def moments(self) -> Moments:
+        """All that training sees of them: one program serves every law."""
+        return Moments(**{f.name: getattr(self, f.name) for f in fields(Moments)})
 
 
 def statistics(data: Sequences, blocks: Blocks = "all") -> Statistics:
@@ -88,10 +108,12 @@ def statistics(data: Sequences, blocks: Blocks = "all") -> Statistics:
     if not isinstance(data, Sequences):
         raise ValueError(f"data must be shallow_icl.Sequences, not {type(data).__name__}")
     validation.one_of("blocks", blocks, ("all", "zero"))
+    validation.concrete("data", data, why="moments are summed up")
+    validation.needs_double("statistics")
     task = data.task
     x, y, target = (np.asarray(a, float) for a in (data.x, data.y, data.target))
-    count = task.features * (task.features + 1) // 2 if blocks == "all" else task.dim * task.outputs
-    count *= task.dim
+    count = _count(task, blocks)
+    memory.refuse("dim", task.dim, 32.0 * count**2)
     size = max(1, _PIECE // (count * (x.shape[1] if task.lengths == "varied" else 1)))
     gram, cross = np.zeros((count, count)), np.zeros((task.outputs, count))
     seen = 0
@@ -108,14 +130,20 @@ def statistics(data: Sequences, blocks: Blocks = "all") -> Statistics:
         for features, labels in _pieces(x[chunk], y[chunk], target[chunk], task, blocks):
             floor += np.sum((labels - features @ best.T) ** 2)
     return Statistics(
-        gram=jnp.asarray(gram),
-        cross=jnp.asarray(cross),
-        best=jnp.asarray(best),
-        rest=jnp.asarray(cross - best @ gram),
-        floor=jnp.asarray(floor / (seen * task.outputs)),
+        gram=stage(gram),
+        cross=stage(cross),
+        best=stage(best),
+        rest=stage(cross - best @ gram),
+        floor=stage(floor / (seen * task.outputs)),
         task=task,
         blocks=blocks,
     )
+
+
+def _count(task: Task, blocks: Blocks) -> int:
+    """How many features are kept."""
+    pairs = task.features * (task.features + 1) // 2
+    return task.dim * (pairs if blocks == "all" else task.dim * task.outputs)
 
 
 def _pieces(x: np.ndarray, y: np.ndarray, target: np.ndarray, task: Task, blocks: Blocks) -> Any:

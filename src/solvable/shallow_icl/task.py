@@ -4,15 +4,27 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .. import validation
+from .. import memory, validation
+from ..compiling import stage
+from ..numerics.host import packed, unpacked
 
 MAX_EIGENVALUE = 1e6
 MIN_EIGENVALUE = 1e-12
 MAX_EXPONENT = 20.0
+MAX_CONTEXT = 10**15  # which a float still holds exactly
+MAX_SIZE = 10**9  # of what has an axis in memory
+MAX_ENTRY = 1e30  # of data: its sixth power is a number
+
+
+def counted(name: str, value: Any, most: int = MAX_SIZE) -> int:
+    """A whole number from 1 on that is not absurd."""
+    number = validation.whole(name, value, 1)
+    if number > most:
+        raise ValueError(f"{name} must be at most {most}, not {number}")
+    return number
 
 
 class Task(eqx.Module):
@@ -84,18 +96,22 @@ class Task(eqx.Module):
         normalise="n",
         outputs=1,
     ):
-        self.dim = validation.whole("dim", dim, 1)
-        if context is None or context == math.inf:
+        self.dim = counted("dim", dim)
+        memory.refuse("dim", self.dim, 64.0 * self.dim)
+        validation.concrete("context", context, why="contexts are counted")
+        if context is None or (isinstance(context, float) and context == math.inf):
             self.context = math.inf
         else:
-            self.context = validation.whole("context", context, 1)
+            self.context = counted("context", context, MAX_CONTEXT)
         self.eigenvalues = _eigenvalues(spectrum, self.dim, exponent)
         self.basis = _basis(basis, self.dim, basis_seed)
         self.noise = validation.floating("noise", noise)
         validation.shaped("noise", self.noise, ())
         validation.within("noise", self.noise, 0.0, 1e6)
         self.task_covariance = _task_covariance(task_covariance, self.dim)
-        if not isinstance(in_context, int | float) or not 0.0 <= in_context <= 1.0:
+        if type(in_context) is bool or not (
+            isinstance(in_context, int | float) and 0.0 <= in_context <= 1.0
+        ):
             raise ValueError(f"in_context must be a number from 0 to 1, not {in_context!r}")
         self.in_context = float(in_context)
         self.fixed = validation.floating("fixed", np.ones(self.dim) if fixed is None else fixed)
@@ -105,7 +121,7 @@ class Task(eqx.Module):
         validation.one_of("lengths", lengths, ("fixed", "varied"))
         validation.one_of("normalise", normalise, ("n", "n-1"))
         self.labels, self.lengths, self.normalise = labels, lengths, normalise
-        self.outputs = validation.whole("outputs", outputs, 1)
+        self.outputs = counted("outputs", outputs)
         if labels == "noise" and self.in_context != 0.0:
             raise ValueError(
                 f"in_context must be 0 when labels is 'noise', not {self.in_context:g}"
@@ -137,14 +153,17 @@ class Task(eqx.Module):
     @property
     def covariance(self) -> Float[Array, "dim dim"]:
         """Λ, in the coordinates of the tokens."""
-        if self.basis is None:
-            return jnp.diag(self.eigenvalues)
-        return (self.basis * self.eigenvalues[None, :]) @ self.basis.T
+        memory.refuse("dim", self.dim, 16.0 * self.dim**2)
+        xp, values, basis = unpacked(self.eigenvalues, self.basis)
+        if basis is None:
+            return packed(xp.diag(values))
+        return packed((basis * values[None, :]) @ basis.T)
 
     @property
     def trace(self) -> Float[Array, ""]:
         """Tr Λ, the loss of the zero predictor when C = I."""
-        return jnp.sum(self.eigenvalues)
+        xp, values = unpacked(self.eigenvalues)
+        return packed(xp.sum(values))
 
     @property
     def features(self) -> int:
@@ -153,9 +172,8 @@ class Task(eqx.Module):
 
     def into_eigenbasis(self, matrix: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
         """A matrix on the tokens' space, written in the eigenvectors of Λ."""
-        if self.basis is None:
-            return matrix
-        return self.basis.T @ matrix @ self.basis
+        _, basis, matrix = unpacked(self.basis, matrix)
+        return packed(matrix if basis is None else basis.T @ matrix @ basis)
 
 
 def _eigenvalues(spectrum: Any, dim: int, exponent: Any) -> Float[Array, " dim"]:
@@ -168,14 +186,15 @@ def _eigenvalues(spectrum: Any, dim: int, exponent: Any) -> Float[Array, " dim"]
         validation.one_of("spectrum", spectrum, ("linear", "white", "power"))
         order = np.arange(1, dim + 1)
         if spectrum == "power":
-            shape = jnp.exp(-power * jnp.asarray(np.log(order), power.dtype))
-            return shape / jnp.sum(shape)
+            xp, power = unpacked(power)
+            shape = xp.exp(-power * np.log(order))
+            return packed(shape / xp.sum(shape))
         shape = order[::-1] if spectrum == "linear" else np.ones(dim)
-        return jnp.asarray(shape / shape.sum(), power.dtype)
+        return stage(shape / shape.sum())
     values = validation.floating("spectrum", spectrum)
     validation.shaped("spectrum", values, (dim,))
     validation.within("spectrum", values, MIN_EIGENVALUE, MAX_EIGENVALUE)
-    if validation.is_concrete(values) and bool(jnp.any(jnp.diff(values) > 0.0)):
+    if validation.is_concrete(values) and np.any(np.diff(np.asarray(values)) > 0.0):
         raise ValueError(f"spectrum must not increase, not {np.asarray(values).tolist()}")
     return values
 
@@ -185,15 +204,18 @@ def _basis(basis: Any, dim: int, seed: Any) -> Float[Array, "dim dim"] | None:
         validation.one_of("basis", basis, ("identity", "random"))
         if basis == "identity":
             return None
+        memory.refuse("dim", dim, 48.0 * dim**2)
         gaussian = np.random.default_rng(validation.whole("basis_seed", seed)).normal(
             size=(dim, dim)
         )
         q, r = np.linalg.qr(gaussian)
-        return jnp.asarray(q * np.sign(np.diag(r)))  # the signs make it uniform
+        return stage(q * np.sign(np.diag(r)))  # the signs make it uniform
     matrix = validation.floating("basis", basis)
     validation.shaped("basis", matrix, (dim, dim))
     if validation.is_concrete(matrix):
-        off = float(jnp.max(jnp.abs(matrix.T @ matrix - jnp.eye(dim, dtype=matrix.dtype))))
+        entries = np.asarray(matrix)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = float(np.max(np.abs(entries.T @ entries - np.eye(dim))))
         if not off <= 1e-6:
             raise ValueError(
                 f"basis must be orthogonal; basisᵀ basis is off the identity by {off:.2g}"
@@ -208,9 +230,13 @@ def _task_covariance(value: Any, dim: int) -> Float[Array, "dim dim"] | None:
     validation.shaped("task_covariance", matrix, (dim,), (dim, dim))
     validation.within("task_covariance", matrix, -1e6, 1e6)
     if matrix.ndim == 1:
-        matrix = jnp.diag(matrix)
+        memory.refuse("dim", dim, 48.0 * dim**2)
+        xp, matrix = unpacked(matrix)
+        matrix = packed(xp.diag(matrix))
     if validation.is_concrete(matrix):
         entries = np.asarray(matrix)
+        if not entries.any():
+            raise ValueError("task_covariance must not be 0: there would be nothing to learn")
         if np.abs(entries - entries.T).max() > 1e-9 * np.abs(entries).max():
             raise ValueError("task_covariance must be symmetric")
         least = np.linalg.eigvalsh(entries)[0]
@@ -222,19 +248,42 @@ def _task_covariance(value: Any, dim: int) -> Float[Array, "dim dim"] | None:
 
 
 class Sequences(eqx.Module):
-    """A data set of sequences.
+    """A data set of sequences: sampled, or the reader's own.
 
-    Attributes:
-        task: the law that it was drawn from.
+    Args:
+        task: the law that it was drawn from; of data of one's own its sizes count.
         x: the tokens' inputs; the last of a sequence is the query (of the longest prefix).
         y: the labels shown in the context, with their noise.
         target: w·x of every token, without noise; the last is what is asked.
+
+    >>> Sequences(Task(dim=2, context=3), np.ones((5, 4, 2)), np.ones((5, 4, 1)), np.ones((5, 4)))
+    Traceback (most recent call last):
+    ValueError: target must be shape (5, 4, 1), not an array of shape (5, 4)
     """
 
     task: Task
     x: Float[Array, "sequences columns dim"]
     y: Float[Array, "sequences columns outputs"]
     target: Float[Array, "sequences columns outputs"]
+
+    def __init__(self, task, x, y, target):
+        if not isinstance(task, Task):
+            raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
+        if task.context == math.inf:
+            raise ValueError("context must be finite for sequences, not inf")
+        self.task, columns = task, int(task.context) + 1
+        self.x, self.y, self.target = (
+            validation.floating(name, part)
+            for name, part in (("x", x), ("y", y), ("target", target))
+        )
+        count = self.x.shape[0] if self.x.ndim else 0
+        if count == 0:
+            raise ValueError(f"x must hold one sequence or more, not be of shape {self.x.shape}")
+        validation.shaped("x", self.x, (count, columns, task.dim))
+        for name in ("y", "target"):
+            validation.shaped(name, getattr(self, name), (count, columns, task.outputs))
+        for name in ("x", "y", "target"):
+            validation.within(name, getattr(self, name), -MAX_ENTRY, MAX_ENTRY)
 
     def __repr__(self) -> str:
         return f"Sequences({self.x.shape[0]} of {self.task!r})"
@@ -245,8 +294,9 @@ class Sequences(eqx.Module):
     @property
     def tokens(self) -> Float[Array, "sequences features columns"]:
         """The matrices X: column n is ``[x_n; y_n]``, the last ``[x_q; 0]`` (1)."""
-        y = self.y.at[:, -1].set(0.0)
-        return jnp.swapaxes(jnp.concatenate([self.x, y], axis=2), 1, 2)
+        xp, x, y = unpacked(self.x, self.y)
+        shown = xp.concatenate([y[:, :-1], xp.zeros_like(y[:, :1])], axis=1)
+        return packed(xp.swapaxes(xp.concatenate([x, shown], axis=2), 1, 2))
 
 
 def sample(
@@ -280,7 +330,8 @@ def sample(
     """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
-    count = validation.whole("sequences", sequences, 1)
+    validation.concrete("task", task, why="sequences are drawn")
+    count = counted("sequences", sequences, MAX_CONTEXT)
     if task.context == math.inf:
         raise ValueError("context must be finite to be sampled, not inf")
     if antithetic and (count % 2 or task.in_context != 1.0):
@@ -294,6 +345,8 @@ def sample(
             f"whitened needs more than {task.dim * task.outputs} sequences, each with a fresh "
             f"task, not {count} with in_context {task.in_context:g}"
         )
+    entries = count * (int(task.context) + 1) * (task.dim + 3 * task.outputs)
+    memory.refuse("sequences", count, 24.0 * entries)
     # One stream for each kind of number, so that no option changes the others' draws.
     draw = [np.random.default_rng([validation.whole("seed", seed), k]) for k in range(4)]
     half = count // 2 if antithetic else count
@@ -315,7 +368,7 @@ def sample(
     y = draw[3].standard_normal(target.shape) if task.labels == "noise" else target + noise
     if antithetic:
         x, y, target = (np.concatenate(p) for p in ((x, x), (y, -y), (target, -target)))
-    return Sequences(task, jnp.asarray(x), jnp.asarray(y), jnp.asarray(target))
+    return Sequences(task, x, y, target)
 
 
 def _root(matrix: np.ndarray, power: float = 0.5) -> np.ndarray:

@@ -21,6 +21,10 @@ def unit_factor(task: Task, start: Start, units: str) -> float:
     >>> round(unit_factor(Task(dim=4, context=27), separate(heads=5), "code"), 12)
     3.0
     """
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
+    if not isinstance(start, Start):
+        raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
     validation.one_of("units", units, ("paper", "code"))
     if units == "paper" or start.attention == "softmax" or task.lengths == "varied":
         return 1.0

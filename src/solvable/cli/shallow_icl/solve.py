@@ -61,10 +61,11 @@ class SolveShallowIcl:
         with Waiting("solving"):
             self.compute.prepare()
             from solvable import shallow_icl, training
-            from solvable.validation import floating, within
+            from solvable.shallow_icl.run import positive_rates
+            from solvable.validation import floating
 
             task, start = self.task.build(), self.model.build()
-            within("lr", floating("lr", options["lr"]), 0.0, open_low=True)
+            positive_rates(floating("lr", options["lr"]))
             step = training.log_steps(options["steps"], options["log_every"])
             factor = shallow_icl.unit_factor(task, start, options["units"])
             pace = 2.0 * factor**2 * options["lr"]  # of t/τ, a step

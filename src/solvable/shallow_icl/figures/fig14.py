@@ -1,7 +1,6 @@
 """Fig. 14: learning in weights and in context, for several fractions of each in training."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import matplotlib.figure
@@ -51,8 +50,7 @@ def _sample(fraction: float, seed: int) -> Sequences:
 
 
 def _moments(fraction: float, seed: int) -> Statistics:
-    # All with one task: it changes nothing but the number of compilations.
-    return replace(statistics(_sample(fraction, seed)), task=_task(1.0))
+    return statistics(_sample(fraction, seed))
 
 
 def first_slope(moments: Statistics) -> np.ndarray:

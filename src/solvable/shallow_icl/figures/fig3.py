@@ -9,6 +9,7 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import (
@@ -193,7 +194,7 @@ def _fixed() -> xr.Dataset:
         inner = jnp.einsum("hrd,hre->hde", w["key"][..., : task.dim], w["query"])
         return loss(task, jnp.einsum("h,hde->de", w["value"][:, 0, task.dim], inner))
 
-    value, slope = jax.jit(jax.vmap(jax.value_and_grad(of)))(weights)
+    value, slope = jit(jax.vmap(jax.value_and_grad(of)))(weights)
     largest = np.max([np.abs(np.asarray(g)).max(axis=(1, 2, 3)) for g in slope.values()], axis=0)
     return xr.Dataset({"rest_slope": ("subset", largest), "rest_loss": ("subset", value)})
 

@@ -2,11 +2,13 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...numerics.host import packed, unpacked
+
+_LARGEST = 1e100  # of a weight: its square is a number
 
 
 def live_weights(**weights: Any) -> list[Float[Array, "..."]]:
@@ -17,6 +19,7 @@ def live_weights(**weights: Any) -> list[Float[Array, "..."]]:
         if array.ndim < 3 or (arrays and array.shape[:-2] != arrays[0].shape[:-2]):
             front = "(…, heads" if not arrays else "(" + ", ".join(map(str, arrays[0].shape[:-2]))
             raise ValueError(f"{name} must be of shape {front}, ·, ·), not of shape {array.shape}")
+        validation.within(name, array, -_LARGEST, _LARGEST)
         arrays.append(array)
     return arrays
 
@@ -36,10 +39,9 @@ def conserved_merged(value: Any, key_query: Any) -> Float[Array, "*batch heads h
     >>> conserved_merged(np.ones((2, 1, 3)), np.ones((2, 3, 2))).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
     """
-    first, second = (
-        x.reshape(*x.shape[:-2], -1) for x in live_weights(value=value, key_query=key_query)
-    )
-    return second @ jnp.swapaxes(second, -1, -2) - first @ jnp.swapaxes(first, -1, -2)
+    xp, *weights = unpacked(*live_weights(value=value, key_query=key_query))
+    first, second = (x.reshape(*x.shape[:-2], -1) for x in weights)
+    return packed(second @ xp.swapaxes(second, -1, -2) - first @ xp.swapaxes(first, -1, -2))
 
 
 class Conserved(NamedTuple):
@@ -72,13 +74,14 @@ def conserved_separate(value: Any, key: Any, query: Any) -> Conserved:
     <BLANKLINE>
            [[1.]]], dtype=float64)
     """
-    v, k, q = live_weights(value=value, key=key, query=query)
+    xp, v, k, q = unpacked(*live_weights(value=value, key=key, query=query))
     if k.shape[-2] != q.shape[-2]:
         raise ValueError(
             f"query must have as many rows as key ({k.shape[-2]}), not be of shape {q.shape}"
         )
-    norms = jnp.sum(v**2, axis=(-2, -1)) - jnp.sum(k**2, axis=(-2, -1))
-    return Conserved(norms, k @ jnp.swapaxes(k, -1, -2) - q @ jnp.swapaxes(q, -1, -2))
+    norms = xp.sum(v**2, axis=(-2, -1)) - xp.sum(k**2, axis=(-2, -1))
+    rows = k @ xp.swapaxes(k, -1, -2) - q @ xp.swapaxes(q, -1, -2)
+    return Conserved(packed(norms), packed(rows))
 
 
 def fewer_heads(value: Any, key_query: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +108,10 @@ def fewer_heads(value: Any, key_query: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> value.shape, abs(value[0, 0] / 40**0.5).round(12).tolist()
     ((9, 1, 3), [1.0, 1.0, 1.0])
     """
-    first, second = (np.asarray(x) for x in live_weights(value=value, key_query=key_query))
+    weights = {"value": value, "key_query": key_query}
+    for name, array in weights.items():
+        validation.concrete(name, array, why="the columns that are not zero are counted")
+    first, second = (np.asarray(x) for x in live_weights(**weights))
     flat = np.concatenate([x.reshape(*x.shape[:-2], -1) for x in (first, second)], axis=-1)
     moving = np.flatnonzero(np.any(flat != 0.0, axis=tuple(range(flat.ndim - 1))))
     if moving.size == 0:

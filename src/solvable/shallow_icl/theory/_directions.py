@@ -1,22 +1,24 @@
 """What the closed forms ask of a task, and the eigenvectors that a caller names."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
+from ... import memory, validation
+from ...numerics.host import unpacked
 from ..task import Task
-from ._population import Population, population
+from ._population import Population, moments_of
 
 
 def diagonal(task: Any) -> Population:
-    """The population of a task whose moments are all diagonal in the eigenbasis of Λ."""
-    if not isinstance(task, Task):
-        raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
-    moments = population(task)
+    """The population of a task whose moments are all diagonal in the eigenbasis of Λ.
+
+    Its arrays are numpy's, unless JAX traces the task.
+    """
+    moments = moments_of(task)
     if not moments.is_diagonal:
         raise ValueError(
             "task_covariance must be None, not a matrix: with one, directions are not learned one "
@@ -46,11 +48,12 @@ def subset_of(task: Task, subset: Any, name: str = "subset") -> list[int]:
     return places
 
 
-def axes(task: Task) -> Float[Array, "dim dim"]:
+def axes(task: Task) -> Float[Any, "dim dim"]:
     """The eigenvectors of Λ, in columns."""
+    memory.refuse("dim", task.dim, 32.0 * task.dim**2)
     if task.basis is None:
-        return jnp.eye(task.dim, dtype=task.eigenvalues.dtype)
-    return task.basis
+        return np.eye(task.dim)
+    return unpacked(task.basis)[1]
 
 
 def non_negative(name: str, value: Any) -> Float[Array, "..."]:
@@ -61,11 +64,13 @@ def non_negative(name: str, value: Any) -> Float[Array, "..."]:
 
 
 def outer(
-    first: Float[Array, "..."], second: Float[Array, "..."]
-) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Both with the axes of the first in front of those of the second."""
+    first: Float[Any, "..."], second: Float[Any, "..."]
+) -> tuple[Float[Any, "..."], Float[Any, "..."]]:
+    """Both with the axes of the first in front of those of the second, for entries to pair up."""
     shape = first.shape + second.shape
+    memory.refuse("t", f"of shape {second.shape}", 64.0 * math.prod(shape))
+    xp, first, second = unpacked(first, second)
     return (
-        jnp.broadcast_to(first.reshape(first.shape + (1,) * second.ndim), shape),
-        jnp.broadcast_to(second.reshape((1,) * first.ndim + second.shape), shape),
+        xp.broadcast_to(first.reshape(first.shape + (1,) * second.ndim), shape),
+        xp.broadcast_to(second.reshape((1,) * first.ndim + second.shape), shape),
     )

@@ -41,6 +41,7 @@ class Drops:
         >>> Drops(np.array([8.0]), np.array([2.0]), np.array([0]), 2.0).steps(0.1).tolist()
         [10.0]
         """
+        validation.concrete("lr", lr, why="steps are counted")
         rate = validation.floating("lr", lr)
         validation.shaped("lr", rate, ())
         validation.within("lr", rate, 0.0, open_low=True)
@@ -77,6 +78,7 @@ def drop_times(
     >>> drops.steps(lr=0.02).round(-2).astype(int).tolist()
     [4400, 10500, 19500, 102600]
     """
+    validation.concrete("task", task, why="roots are searched for")
     moments = diagonal(task)
     one_output(task)
     _checked(start)

@@ -3,11 +3,11 @@
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
+from ... import memory, validation
+from ...numerics.host import packed, unpacked
 from ..task import Task
 
 Part = Literal["all", "in-context", "in-weight"]
@@ -17,47 +17,59 @@ def _lengths(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """The contexts' numbers of examples, and what the output of each is divided by."""
     if task.lengths == "fixed":
         return np.array([float(task.context)]), np.array([float(task.context)])
+    memory.refuse("context", task.context, 32.0 * task.context)
     examples = np.arange(1.0, task.context + 1.0)
     return examples, examples + (task.normalise == "n")
 
 
-def _signal(task: Task) -> Float[Array, "dim dim"]:
-    """ΛCΛ, in the eigenbasis."""
-    lam = task.eigenvalues
-    if task.task_covariance is None:
-        return jnp.diag(lam**2)
-    return lam[:, None] * task.into_eigenbasis(task.task_covariance) * lam[None, :]
+def _signal(task: Task) -> Float[Any, " dim"] | Float[Any, "dim dim"]:
+    """ΛCΛ, in the eigenbasis; its diagonal where it has no more."""
+    _, lam, basis, prior = unpacked(task.eigenvalues, task.basis, task.task_covariance)
+    if prior is None:
+        return lam**2
+    prior = prior if basis is None else basis.T @ prior @ basis
+    return lam[:, None] * prior * lam[None, :]
 
 
-def _in_weight(task: Task, mean: float, query: float) -> Float[Array, "features columns"]:
+def _in_weight(task: Task, mean: float, query: float) -> Float[Any, "features columns"]:
     """``E[y_q G_ab x_c]`` of sequences with the task vector w₀, as a matrix a | (b, c)."""
-    lam, dim = jnp.diag(task.eigenvalues), task.dim
-    fixed = task.fixed if task.basis is None else task.basis.T @ task.fixed
-    pull = task.eigenvalues * fixed  # Λw₀
+    memory.refuse("dim", task.dim, 64.0 * task.dim**3)
+    xp, values, basis, fixed, noise = unpacked(task.eigenvalues, task.basis, task.fixed, task.noise)
+    lam, dim = xp.diag(values), task.dim
+    fixed = fixed if basis is None else basis.T @ fixed
+    pull = values * fixed  # Λw₀
     if task.labels == "noise":
-        cross, square = jnp.zeros_like(lam), jnp.ones((), lam.dtype)
+        cross, square = xp.zeros_like(lam), 1.0
     else:
-        cross, square = jnp.outer(pull, pull), fixed @ pull + task.noise**2
+        cross, square = xp.outer(pull, pull), fixed @ pull + noise**2
     tokens = (mean + query) * lam[:, :, None] * pull[None, None, :] + query * (
         lam[:, None, :] * pull[None, :, None] + lam[None, :, :] * pull[:, None, None]
     )
-    top = jnp.concatenate([tokens, mean * cross[:, None, :]], axis=1).reshape(dim, -1)
-    bottom = jnp.concatenate([mean * cross, mean * square * pull[None, :]]).reshape(1, -1)
-    return jnp.concatenate([top, bottom])
+    top = xp.concatenate([tokens, mean * cross[:, None, :]], axis=1).reshape(dim, -1)
+    bottom = xp.concatenate([mean * cross, mean * square * pull[None, :]]).reshape(1, -1)
+    return xp.concatenate([top, bottom])
 
 
-def _in_context(task: Task, mean: float) -> Float[Array, "features columns"]:
+def _in_context(task: Task, mean: float) -> Float[Any, "features columns"]:
     """The same of sequences with a fresh task vector."""
-    cross, dim = mean * _signal(task), task.dim
-    top = jnp.concatenate([jnp.zeros((dim, dim, dim), cross.dtype), cross[:, None, :]], axis=1)
-    bottom = jnp.concatenate([cross, jnp.zeros((1, dim), cross.dtype)])
-    return jnp.concatenate([top.reshape(dim, -1), bottom.reshape(1, -1)])
+    xp, cross = unpacked(mean * _signal(task))
+    cross, dim = xp.diag(cross) if cross.ndim == 1 else cross, task.dim
+    top = xp.concatenate([np.zeros((dim, dim, dim)), cross[:, None, :]], axis=1)
+    bottom = xp.concatenate([cross, np.zeros((1, dim))])
+    return xp.concatenate([top.reshape(dim, -1), bottom.reshape(1, -1)])
 
 
-def _top(matrix: Float[Array, "rows columns"]) -> Float[Array, ""]:
+def _top(matrix: Float[Any, "rows columns"]) -> Float[Any, ""]:
     """The largest singular value, whose slope is finite also where others coincide."""
-    u, _, v = jnp.linalg.svd(jax.lax.stop_gradient(matrix), full_matrices=False)
+    xp, matrix = unpacked(matrix)
+    still = matrix if xp is np else jax.lax.stop_gradient(matrix)
+    u, _, v = xp.linalg.svd(still, full_matrices=False)
     return u[:, 0] @ matrix @ v[0]
+
+
+def _size(matrix: Float[Any, "..."]) -> Float[Any, ""]:
+    """The Frobenius norm."""
+    return unpacked(matrix)[0].linalg.norm(matrix)
 
 
 def escape_rate(task: Task, part: Part = "all") -> Float[Array, ""]:
@@ -95,9 +107,11 @@ def escape_rate(task: Task, part: Part = "all") -> Float[Array, ""]:
     fraction = task.in_context
     if part == "in-context" or fraction == 1.0:  # two blocks; the row of the label is the larger
         fraction = fraction if part != "in-weight" else 0.0
-        return fraction * mean * jnp.linalg.norm(_signal(task)) * task.outputs**-0.5
+        return packed(fraction * mean * _size(_signal(task)) * task.outputs**-0.5)
     weights = (1.0 - fraction) * _in_weight(task, mean, float(np.mean(1.0 / divisor)))
-    return _top(weights if part == "in-weight" else fraction * _in_context(task, mean) + weights)
+    if part == "all":
+        weights = weights + fraction * _in_context(task, mean)
+    return packed(_top(weights))
 
 
 def escape_time(task: Task, scale: Any) -> Float[Array, "..."]:
@@ -120,7 +134,8 @@ def escape_time(task: Task, scale: Any) -> Float[Array, "..."]:
     _fresh(task)
     size = validation.floating("scale", scale)
     validation.within("scale", size, 0.0, 1.0, open_low=True)
-    return -jnp.log(size) / escape_rate(task)
+    xp, size, rate = unpacked(size, escape_rate(task))
+    return packed(-xp.log(size) / rate)
 
 
 def softmax_rate(task: Task) -> Float[Array, ""]:
@@ -143,7 +158,7 @@ def softmax_rate(task: Task) -> Float[Array, ""]:
     _fresh(task)
     examples, _ = _lengths(task)
     shrink = 1.0 if task.context == np.inf else float(np.mean((examples / (examples + 1.0)) ** 2))
-    return shrink * jnp.linalg.norm(_signal(task)) * task.outputs**-0.5
+    return packed(shrink * _size(_signal(task)) * task.outputs**-0.5)
 
 
 def _checked(task: Any) -> None:

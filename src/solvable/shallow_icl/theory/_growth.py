@@ -4,34 +4,32 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import expit
 
 from ... import validation
+from ...numerics.host import packed, unpacked
 from ..task import Task
 from ._directions import diagonal, direction_of, non_negative, one_output, outer
 from ._population import Population
 
-Values = Float[Array, "..."]
+Values = Float[Any, "..."]
 
 # 2x³ − x⁶ = ½ is (1 − x³)² = ½.
 HALF_DROP = math.cbrt(1.0 - math.sqrt(0.5))
 
 _NEWTON = 10
+_TINY = float(np.finfo(float).tiny)
+_LEAST = math.sqrt(_TINY)  # start whose square is a number
+_SATURATED = -math.log(_TINY) / 3.6  # F at which 1 − x is nearly none
 
 
-def _edges(dtype: Any) -> tuple[float, float]:
-    """The least start whose square is a number, and an F at which 1 − x is nearly none."""
-    tiny = float(jnp.finfo(dtype).tiny)
-    return math.sqrt(tiny), -math.log(tiny) / 3.6
-
-
-def _clock(x: Values, rest: Values) -> Values:
+def _clock(xp: Any, x: Values, rest: Values) -> Values:
     """F(x) with F + 1/x → 0 at x → 0; rest = 1 − x is given for its digits."""
-    bend = jnp.log1p(x * (1.0 + x)) / 6.0
-    turn = jnp.arctan(math.sqrt(3.0) * x / (2.0 + x)) / math.sqrt(3.0)
-    return bend - jnp.log(rest) / 3.0 - turn - 1.0 / x
+    bend = xp.log1p(x * (1.0 + x)) / 6.0
+    turn = xp.arctan(math.sqrt(3.0) * x / (2.0 + x)) / math.sqrt(3.0)
+    return bend - xp.log(rest) / 3.0 - turn - 1.0 / x
 
 
 def half_drop_lead() -> float:
@@ -61,20 +59,22 @@ def drop_fraction(fraction: Any) -> Values:
     >>> drop_fraction([0.0, HALF_DROP, 1.0]).round(12).tolist()
     [0.0, 0.5, 1.0]
     """
-    cube = validation.floating("fraction", fraction) ** 3
-    return cube * (2.0 - cube)
+    x = validation.floating("fraction", fraction)
+    validation.within("fraction", x, 0.0, 1e50)
+    _, x = unpacked(x)
+    return packed(x**3 * (2.0 - x**3))
 
 
 def _head(task: Task, direction: Any) -> tuple[Population, int, Values]:
     moments = diagonal(task)
     one_output(task)
     place = direction_of(task, direction)
-    return moments, place, jnp.cbrt(moments.best[place])
+    return moments, place, unpacked(moments.best)[0].cbrt(moments.best[place])
 
 
 def _started(start: Any, full: Values) -> Values:
     size = validation.floating("start", start)
-    validation.within("start", size, _edges(size.dtype)[0])
+    validation.within("start", size, _LEAST)
     known = validation.is_concrete(size) and validation.is_concrete(full)
     if known and not np.all(np.asarray(size) < float(full)):
         raise ValueError(
@@ -112,32 +112,40 @@ def growth_time(task: Task, direction: int, fraction: Any, start: Any) -> Float[
     moments, place, full = _head(task, direction)
     x = validation.floating("fraction", fraction)
     validation.within("fraction", x, 0.0, 1.0, open_low=True)
-    first, x = outer(_started(start, full) / full, x)
-    apart = (x - first) / first / x  # 1/x₀ − 1/x
+    first, x = outer(_started(start, full), x)
+    xp, first, x, full = unpacked(first, x, full)
+    first = first / full
 
     def bounded(x: Values) -> Values:
-        return _clock(x, 1.0 - x) + 1.0 / x
+        return _clock(xp, x, 1.0 - x) + 1.0 / x
 
-    return (apart + (bounded(x) - bounded(first))) / (moments.cross[place] * full)
+    with np.errstate(divide="ignore"):  # infinite at x = 1
+        apart = (x - first) / first / x  # 1/x₀ − 1/x
+        return packed((apart + (bounded(x) - bounded(first))) / (moments.cross[place] * full))
 
 
-@jax.jit
-def _place(target: Values) -> Values:
+def _place(xp: Any, target: Values) -> Values:
     """ln(x/(1−x)) where F(x) = target: Newton from below on a concave function."""
-
-    def clock(p: Values) -> tuple[Values, Values]:
-        x, rest = jax.nn.sigmoid(p), jax.nn.sigmoid(-p)
-        return _clock(x, rest), x * (1.0 + x * (1.0 + x))
+    sigmoid = _sigmoid(xp)
 
     def step(_: Any, p: Values) -> Values:
-        value, inverse_slope = clock(p)
-        return p + (target - value) * inverse_slope
+        x, rest = sigmoid(p), sigmoid(-p)
+        return p + (target - _clock(xp, x, rest)) * (x * (1.0 + x * (1.0 + x)))
 
     # −1/x ≥ F − J(⅔) and −⅓ ln(1−x) ≥ J: both lie below the root.
-    early = -jnp.log(0.5 - jnp.minimum(target, 0.0))
-    rest = 3.0 * (jnp.maximum(target, 0.0) + 1.0)
-    late = rest + jnp.log1p(-jnp.exp(-rest))
-    return jax.lax.fori_loop(0, _NEWTON, step, jnp.where(target < 0.0, early, late))
+    early = -xp.log(0.5 - xp.minimum(target, 0.0))
+    rest = 3.0 * (xp.maximum(target, 0.0) + 1.0)
+    late = rest + xp.log1p(-xp.exp(-rest))
+    p = xp.where(target < 0.0, early, late)
+    if xp is not np:
+        return jax.lax.fori_loop(0, _NEWTON, step, p)
+    for _ in range(_NEWTON):
+        p = step(_, p)
+    return p
+
+
+def _sigmoid(xp: Any) -> Any:
+    return expit if xp is np else jax.nn.sigmoid
 
 
 def growth(task: Task, direction: int, t: Any, start: Any) -> Float[Array, "..."]:
@@ -159,14 +167,15 @@ def growth(task: Task, direction: int, t: Any, start: Any) -> Float[Array, "..."
     """
     moments, place, full = _head(task, direction)
     first, t = outer(_started(start, full), non_negative("t", t))
+    xp, first, t, full, rate = unpacked(first, t, full, moments.cross[place])
+    hold, sigmoid = (np.asarray if xp is np else jax.lax.stop_gradient), _sigmoid(xp)
     first = first / full
-    least, saturated = _edges(first.dtype)
-    begin = _clock(first, jnp.maximum(1.0 - first, least))
+    begin = _clock(xp, first, xp.maximum(1.0 - first, _LEAST))
     # Late or never: a clock that has run to infinity has a slope of 0 × ∞.
-    pace = moments.cross[place] * full
-    enough = jax.lax.stop_gradient((saturated + 2.0 / first) / pace)
-    target = jnp.minimum(pace * jnp.minimum(t, enough) + begin, saturated)
-    p = jax.lax.stop_gradient(_place(jax.lax.stop_gradient(target)))
-    x, rest = jax.nn.sigmoid(p), jax.nn.sigmoid(-p)
+    pace = rate * full
+    enough = hold((_SATURATED + 2.0 / first) / pace)
+    target = xp.minimum(pace * xp.minimum(t, enough) + begin, _SATURATED)
+    p = hold(_place(xp, hold(target)))
+    x, rest = sigmoid(p), sigmoid(-p)
     slope = x**2 * rest * (1.0 + x * (1.0 + x))  # dx/dF: carries the derivative
-    return full * (x + slope * (target - _clock(x, rest)))
+    return packed(full * (x + slope * (target - _clock(xp, x, rest))))

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ... import validation
+from ...numerics.host import packed, unpacked
 from ..task import Task
 from ._directions import axes, diagonal, one_output, subset_of
 from ._population import plateau_losses
@@ -31,9 +32,9 @@ def fixed_point(task: Task, subset: Any) -> Float[Array, "dim dim"]:
     [[0.0, 0.0], [0.0, 1.538462]]
     """
     moments = diagonal(task)
-    places = subset_of(task, subset)
-    vectors = axes(task)[:, np.array(places, int)]
-    return (vectors * moments.best[np.array(places, int)][None, :]) @ vectors.T
+    places = np.array(subset_of(task, subset), int)
+    _, vectors, best = unpacked(axes(task), moments.best)
+    return packed((vectors[:, places] * best[places][None, :]) @ vectors[:, places].T)
 
 
 def plateau_loss(task: Task, subset: Any) -> Float[Array, ""]:
@@ -53,7 +54,7 @@ def plateau_loss(task: Task, subset: Any) -> Float[Array, ""]:
     """
     moments = diagonal(task)
     rest = np.setdiff1d(np.arange(task.dim), subset_of(task, subset))
-    return moments.floor + jnp.sum((moments.cross * moments.best)[rest])
+    return packed(moments.floor + (moments.cross * moments.best)[rest].sum())
 
 
 def aligned_weights(
@@ -108,14 +109,15 @@ def stability(task: Task, subset: Any) -> Float[Array, ""]:
     held = np.array(subset_of(task, subset), int)
     rest = np.setdiff1d(np.arange(task.dim), held)
     if held.size == 0 or rest.size == 0:
-        return jnp.zeros_like(moments.floor)
-    v = jnp.cbrt(moments.best[held])[:, None]
+        return packed(0.0 * moments.floor)
+    xp, moments = unpacked(moments)
+    v = xp.cbrt(moments.best[held])[:, None]
     key = 2.0 * moments.gram[rest][None, :] * moments.spectrum[held][:, None] * v**4
     query = 2.0 * moments.gram[held][:, None] * moments.spectrum[rest][None, :] * v**4
     both = -2.0 * moments.cross[rest][None, :] * v
-    largest = 0.5 * (key + query) + jnp.sqrt((0.5 * (key - query)) ** 2 + both**2)
+    largest = 0.5 * (key + query) + xp.sqrt((0.5 * (key - query)) ** 2 + both**2)
     least = (key * query - both**2) / largest
-    return jnp.minimum(jnp.min(least), 0.0)
+    return packed(xp.minimum(xp.min(least), 0.0))
 
 
 def mid_levels(task: Task) -> Float[Array, " dim"]:
@@ -132,17 +134,22 @@ def mid_levels(task: Task) -> Float[Array, " dim"]:
     [0.8203, 0.509, 0.2936, 0.1729]
     """
     diagonal(task)
-    levels = plateau_losses(task)
-    return 0.5 * (levels[:-1] + levels[1:])
+    _, levels = unpacked(plateau_losses(task))
+    return packed(0.5 * (levels[:-1] + levels[1:]))
 
 
 def _curve(time: Any, loss: Any, levels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    time, loss, levels = (np.asarray(x, float) for x in (time, loss, levels))
+    parts = {"time": time, "loss": loss, "levels": levels}
+    for name, part in parts.items():
+        validation.concrete(name, part, why="levels are looked for")
+    time, loss, levels = (validation.real(name, part) for name, part in parts.items())
     if loss.ndim == 0 or time.shape != loss.shape[-1:]:
         raise ValueError(
             f"time must be one axis as long as the last of loss, not of shape {time.shape} with "
             f"loss of shape {loss.shape}"
         )
+    if time.size == 0:
+        raise ValueError("time must have one point or more, not none")
     if not np.all(np.diff(time) > 0.0):
         raise ValueError("time must increase, not stand still, fall or hold a NaN")
     if levels.ndim != 1 or not np.all(np.diff(levels) < 0.0):

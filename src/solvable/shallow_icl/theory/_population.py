@@ -8,8 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
-from ..task import Task
+from ... import memory, validation
+from ...numerics.host import packed, unpacked
+from ..task import MAX_CONTEXT, Task, counted
+
+_LARGEST = 1e100  # entry of a map: its square is a number
+
+Diagonal = Float[Any, " dim"]
+Matrix = Float[Any, "dim dim"]
+Number = Float[Any, ""]
 
 
 class Population(eqx.Module):
@@ -31,19 +38,19 @@ class Population(eqx.Module):
         power: ``E y_q²``, the loss of the zero predictor.
     """
 
-    spectrum: Float[Array, " dim"]
-    gram: Float[Array, " dim"] | Float[Array, "dim dim"]
-    cross: Float[Array, " dim"] | Float[Array, "dim dim"]
-    best: Float[Array, " dim"] | Float[Array, "dim dim"]
-    floor: Float[Array, ""]
-    power: Float[Array, ""]
+    spectrum: Diagonal
+    gram: Diagonal | Matrix
+    cross: Diagonal | Matrix
+    best: Diagonal | Matrix
+    floor: Number
+    power: Number
 
     @property
     def is_diagonal(self) -> bool:
         """Whether Λ and C share their eigenvectors as far as is known."""
         return self.gram.ndim == 1
 
-    def weighted(self, gap: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+    def weighted(self, gap: Float[Any, "*batch dim dim"]) -> Float[Any, "*batch dim dim"]:
         """``gram gap Λ``: half the slope ∂L/∂M at M = M* + gap."""
         lead = (1,) * (gap.ndim - 2)
         columns = self.spectrum.reshape(*lead, 1, -1)
@@ -51,20 +58,23 @@ class Population(eqx.Module):
             return self.gram.reshape(*lead, -1, 1) * gap * columns
         return (self.gram @ gap) * columns
 
-    def excess(self, gap: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch"]:
+    def excess(self, gap: Float[Any, "*batch dim dim"]) -> Float[Any, "*batch"]:
         """``tr(gapᵀ gram gap Λ)``: what a map M = M* + gap loses against the best."""
-        return jnp.sum(gap * self.weighted(gap), axis=(-2, -1))
+        return (gap * self.weighted(gap)).sum(axis=(-2, -1))
 
     @property
-    def best_map(self) -> Float[Array, "dim dim"]:
+    def best_map(self) -> Float[Any, "dim dim"]:
         """M* as a matrix."""
-        return jnp.diag(self.best) if self.is_diagonal else self.best
+        if not self.is_diagonal:
+            return self.best
+        kind = np if isinstance(self.best, np.ndarray) else jnp
+        return kind.diag(self.best)
 
-    def gap(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+    def gap(self, maps: Float[Any, "*batch dim dim"]) -> Float[Any, "*batch dim dim"]:
         """M − M*."""
         return maps - self.best_map.reshape((1,) * (maps.ndim - 2) + self.best_map.shape)
 
-    def residual(self, maps: Float[Array, "*batch dim dim"]) -> Float[Array, "*batch dim dim"]:
+    def residual(self, maps: Float[Any, "*batch dim dim"]) -> Float[Any, "*batch dim dim"]:
         """``cross − gram M Λ``, which a head's weights follow."""
         return -self.weighted(self.gap(maps))
 
@@ -85,6 +95,13 @@ def population(task: Task, *, context: Any = None) -> Population:
     >>> population(Task(dim=2, context=10, spectrum="white")).gram.round(6).tolist()
     [0.325, 0.325]
     """
+    return packed(moments_of(task, context))
+
+
+def moments_of(task: Any, context: Any = None) -> Population:
+    """The same in numpy's arrays, unless JAX traces the task."""
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a shallow_icl.Task, not {type(task).__name__}")
     if task.in_context != 1.0:
         raise ValueError(
             f"in_context must be 1 for the population, not {task.in_context:g}: sample sequences, "
@@ -93,32 +110,37 @@ def population(task: Task, *, context: Any = None) -> Population:
     if context is None:
         context = task.context
     elif context != math.inf:
-        context = validation.whole("context", context, 1)
+        context = counted("context", context, MAX_CONTEXT)
     if task.lengths == "varied":
-        examples = np.arange(1, context + 1)
-        shrink = examples / (examples + 1) if task.normalise == "n" else np.ones(len(examples))
+        if context == math.inf:
+            raise ValueError("context must be finite when lengths is 'varied', not inf")
+        memory.refuse("context", context, 32.0 * context)
+        examples = np.arange(1.0, context + 1.0)
+        shrink = examples / (examples + 1.0) if task.normalise == "n" else np.ones(len(examples))
     else:
-        examples, shrink = np.array([context]), np.ones(1)
+        examples, shrink = np.array([float(context)]), np.ones(1)
     mean, spread = float(shrink.mean()), float(shrink.var())
     inverse = float((shrink**2 / examples).mean())
 
-    lam = task.eigenvalues
-    if task.task_covariance is None:
-        signal, power = lam**2, jnp.sum(lam)
-        noise = inverse * (signal + (power + task.noise**2) * lam) + spread * signal
-        gram = mean**2 * signal + noise
+    xp, lam, basis, prior, noise = unpacked(
+        task.eigenvalues, task.basis, task.task_covariance, task.noise
+    )
+    if prior is None:
+        signal, power = lam**2, xp.sum(lam)
+        rest = inverse * (signal + (power + noise**2) * lam) + spread * signal
+        gram = mean**2 * signal + rest
         best = mean * signal / (gram * lam)
-        floor = jnp.sum(signal * noise / (gram * lam))
-        return Population(lam, gram, mean * signal, best, floor, power)
-    prior = task.into_eigenbasis(task.task_covariance)
+        floor = xp.sum(signal * rest / (gram * lam))
+        return Population(lam, gram, mean * signal, best, *map(xp.asarray, (floor, power)))
+    prior = prior if basis is None else basis.T @ prior @ basis
     signal = lam[:, None] * prior * lam[None, :]
-    power = jnp.sum(jnp.diagonal(prior) * lam)
-    noise = (inverse + spread) * signal + inverse * (power + task.noise**2) * jnp.diag(lam)
-    gram = mean**2 * signal + noise
+    power = xp.sum(xp.diagonal(prior) * lam)
+    rest = (inverse + spread) * signal + inverse * (power + noise**2) * xp.diag(lam)
+    gram = mean**2 * signal + rest
     cross = mean * signal
-    best = jnp.linalg.solve(gram, cross) / lam[None, :]
-    floor = jnp.trace(signal @ jnp.linalg.solve(gram, noise) / lam[None, :])
-    return Population(lam, gram, cross, best, floor, power)
+    best = xp.linalg.solve(gram, cross) / lam[None, :]
+    floor = xp.trace(signal @ xp.linalg.solve(gram, rest) / lam[None, :])
+    return Population(lam, gram, cross, best, *map(xp.asarray, (floor, power)))
 
 
 def converged_map(task: Task) -> Float[Array, "dim dim"]:
@@ -129,8 +151,10 @@ def converged_map(task: Task) -> Float[Array, "dim dim"]:
     >>> converged_map(Task(dim=2, context=10, spectrum="white")).round(6).tolist()
     [[1.538462, 0.0], [0.0, 1.538462]]
     """
-    best = population(task).best_map
-    return best if task.basis is None else task.basis @ best @ task.basis.T
+    moments = moments_of(task)
+    memory.refuse("dim", task.dim, 32.0 * task.dim**2)
+    _, best, basis = unpacked(moments.best_map, task.basis)
+    return packed(best if basis is None else basis @ best @ basis.T)
 
 
 def loss(task: Task, maps: Any, *, context: Any = None) -> Float[Array, "*batch"]:
@@ -149,15 +173,17 @@ def loss(task: Task, maps: Any, *, context: Any = None) -> Float[Array, "*batch"
     >>> loss(task, converged_map(task)).round(8).item()
     0.13599507
     """
+    moments = moments_of(task, context)
     given = validation.floating("maps", maps)
     if given.ndim < 2 or given.shape[-2:] != (task.dim, task.dim):
         raise ValueError(
             f"maps must be of shape (…, {task.dim}, {task.dim}), not of shape {given.shape}"
         )
-    if task.basis is not None:
-        given = task.basis.T @ given @ task.basis
-    moments = population(task, context=context)
-    return moments.floor + moments.excess(moments.gap(given))
+    validation.within("maps", given, -_LARGEST, _LARGEST)
+    _, given, basis, moments = unpacked(given, task.basis, moments)
+    if basis is not None:
+        given = basis.T @ given @ basis
+    return packed(moments.floor + moments.excess(moments.gap(given)))
 
 
 def plateau_losses(task: Task) -> Float[Array, " plateaus"]:
@@ -173,9 +199,9 @@ def plateau_losses(task: Task) -> Float[Array, " plateaus"]:
     >>> plateau_losses(Task(dim=4, context=31)).round(8).tolist()
     [1.0, 0.64057971, 0.37737216, 0.2098046, 0.13599507]
     """
-    moments = population(task)
+    moments = moments_of(task)
     if not moments.is_diagonal:
         raise ValueError("task_covariance must be None: its plateaus are not known in closed form")
-    gains = moments.cross * moments.best
-    later = jnp.cumsum(gains[::-1])[::-1]
-    return moments.floor + jnp.append(later, jnp.zeros((), later.dtype))
+    xp, gains, floor = unpacked(moments.cross * moments.best, moments.floor)
+    later = xp.cumsum(gains[::-1])[::-1]
+    return packed(floor + xp.concatenate([later, np.zeros(1)]))

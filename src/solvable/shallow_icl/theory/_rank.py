@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
-from ..task import Task
+from ... import memory
+from ...numerics.host import packed, unpacked
+from ..task import Task, counted
 from ._directions import axes, diagonal, direction_of, one_output, subset_of
 
 
@@ -50,22 +50,26 @@ def final_weights(
     one_output(task)
     places = groups_of(task, groups)
     most = max([1, *map(len, places)])
-    heads = validation.whole("heads", max(1, len(places)) if heads is None else heads, 1)
-    rank = validation.whole("rank", most if rank is None else rank, 1)
+    heads = counted("heads", max(1, len(places)) if heads is None else heads)
+    rank = counted("rank", most if rank is None else rank)
     if heads < len(places):
         raise ValueError(f"heads must be at least {len(places)}, one a group, not {heads}")
     if rank < most:
         raise ValueError(f"rank must be at least {most}, as the largest group, not {rank}")
-    dim, vectors = task.dim, axes(task)
-    value = jnp.zeros((heads, 1, dim + 1), vectors.dtype)
-    rows = jnp.zeros((heads, rank, dim), vectors.dtype)
+    memory.refuse("heads", heads, 32.0 * heads * rank * (task.dim + 1))
+    dim = task.dim
+    xp, vectors, best = unpacked(axes(task), moments.best)
+    values, rows = [np.zeros(())] * heads, [np.zeros((rank, dim))] * heads
     for i, group in enumerate(places):
         if group:
-            held = moments.best[np.array(group)]
-            v = jnp.cbrt(jnp.sum(held))
-            pairs = jnp.sqrt(held / v)[:, None] * vectors[:, np.array(group)].T
-            value, rows = value.at[i, 0, dim].set(v), rows.at[i, : len(group)].set(pairs)
-    return {"value": value, "key": jnp.pad(rows, ((0, 0), (0, 0), (0, 1))), "query": rows}
+            held = best[np.array(group)]
+            values[i] = xp.cbrt(xp.sum(held))
+            pairs = xp.sqrt(held / values[i])[:, None] * vectors[:, np.array(group)].T
+            rows[i] = xp.concatenate([pairs, np.zeros((rank - len(group), dim))])
+    value = xp.concatenate([np.zeros((heads, dim)), xp.stack(values)[:, None]], axis=1)
+    query = xp.stack(rows)
+    key = xp.concatenate([query, np.zeros((heads, rank, 1))], axis=2)
+    return packed({"value": value[:, None], "key": key, "query": query})
 
 
 def rank_escape_rate(task: Task, group: Any, direction: int) -> Float[Array, ""]:
@@ -90,5 +94,7 @@ def rank_escape_rate(task: Task, group: Any, direction: int) -> Float[Array, ""]
     held, place = subset_of(task, group, "group"), direction_of(task, direction)
     if place in held:
         raise ValueError(f"direction must not be in the group {held}, not {place}")
-    v = jnp.cbrt(jnp.sum(moments.best[np.array(held, int)]))
-    return v * moments.cross[place]
+    xp, best, cross = unpacked(moments.best, moments.cross)
+    if not held:
+        return packed(0.0 * cross[place])
+    return packed(xp.cbrt(xp.sum(best[np.array(held)])) * cross[place])

@@ -3,10 +3,10 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...numerics.host import packed, unpacked
 from ..start import Start
 from ..task import Task
 from ..units import unit_factor
@@ -14,52 +14,55 @@ from ._directions import diagonal, one_output
 from ._population import Population
 
 
-def _top(matrix: Float[Array, "n n"]) -> Float[Array, ""]:
+def _top(xp: Any, matrix: Float[Any, "n n"]) -> Float[Any, ""]:
     """The largest eigenvalue, whose slope is finite also where others coincide."""
-    vector = jnp.linalg.eigh(jax.lax.stop_gradient(matrix))[1][:, -1]
+    still = matrix if xp is np else jax.lax.stop_gradient(matrix)
+    vector = xp.linalg.eigh(still)[1][:, -1]
     return vector @ matrix @ vector
 
 
 def _bordered(
-    curvature: Float[Array, " n"], shared: Float[Array, " n"], own: Float[Array, " n"]
-) -> Float[Array, ""]:
+    xp: Any, curvature: Float[Any, " n"], shared: Float[Any, " n"], own: Float[Any, " n"]
+) -> Float[Any, ""]:
     """The top eigenvalue of ``h^½ (shared sharedᵀ + diag own) h^½``."""
-    root = jnp.sqrt(curvature)
-    return _top(jnp.outer(root * shared, root * shared) + jnp.diag(curvature * own))
+    root = xp.sqrt(curvature)
+    return _top(xp, xp.outer(root * shared, root * shared) + xp.diag(curvature * own))
 
 
-def _merged_sharpness(moments: Population, outputs: int) -> Float[Array, ""]:
+def _merged_sharpness(moments: Population, outputs: int) -> Float[Any, ""]:
     # M = s G/√D_y with s⁴ = D_y Σ w*²: δM_dd = (g_d δs + s δg_d)/√D_y; all else is flatter.
-    size = (outputs * jnp.sum(moments.best**2)) ** 0.25
+    xp, moments = unpacked(moments)
+    size = (outputs * xp.sum(moments.best**2)) ** 0.25
     modes = outputs**0.5 * moments.best / size
-    own = jnp.broadcast_to(size**2, modes.shape)
-    return 2.0 / outputs * _bordered(moments.gram * moments.spectrum, modes, own)
+    own = xp.broadcast_to(size**2, modes.shape)
+    return 2.0 / outputs * _bordered(xp, moments.gram * moments.spectrum, modes, own)
 
 
-def _separate_sharpness(moments: Population, heads: int, rank: int) -> Float[Array, ""]:
+def _separate_sharpness(moments: Population, heads: int, rank: int) -> Float[Any, ""]:
     # Head i holds the directions iR … iR + R − 1, as they are learned.
+    xp, moments = unpacked(moments)
     dim = moments.spectrum.shape[0]
     learned = min(dim, heads * rank)
     groups = [np.arange(i, min(i + rank, learned)) for i in range(0, learned, rank)]
-    values = [jnp.cbrt(jnp.sum(moments.best[group])) for group in groups]
+    values = [xp.cbrt(xp.sum(moments.best[group])) for group in groups]
     curves = []
     for group, v in zip(groups, values, strict=True):
         held = moments.best[group]
         curvature = moments.gram[group] * moments.spectrum[group]
-        curves.append(_bordered(curvature, held / v, 2.0 * v * held))
+        curves.append(_bordered(xp, curvature, held / v, 2.0 * v * held))
     # M_de, d ≠ e, is moved by a query of the head that holds d and a key of the one that holds e.
-    size = jnp.concatenate([jnp.full(len(g), v) for g, v in zip(groups, values, strict=True)])
+    size = xp.concatenate([xp.full(len(g), v) for g, v in zip(groups, values, strict=True)])
     pull = size * moments.best[:learned]
     weight = moments.gram[:learned, None] * moments.spectrum[None, :learned]
-    mixed = jnp.where(jnp.eye(learned, dtype=bool), 0.0, weight * (pull[:, None] + pull[None, :]))
-    curves.append(jnp.max(mixed))
+    mixed = xp.where(np.eye(learned, dtype=bool), 0.0, weight * (pull[:, None] + pull[None, :]))
+    curves.append(xp.max(mixed))
     if learned < dim:  # a head turning to what is not learned, as in `stability`
         rest = slice(learned, dim)
         key = moments.gram[None, rest] * (moments.spectrum[:learned] * pull)[:, None]
         query = (moments.gram[:learned] * pull)[:, None] * moments.spectrum[None, rest]
         both = moments.cross[None, rest] * size[:, None]
-        curves.append(jnp.max(0.5 * (key + query) + jnp.sqrt((0.5 * (key - query)) ** 2 + both**2)))
-    return 2.0 * jnp.max(jnp.stack(curves))
+        curves.append(xp.max(0.5 * (key + query) + xp.sqrt((0.5 * (key - query)) ** 2 + both**2)))
+    return 2.0 * xp.max(xp.stack(curves))
 
 
 def largest_rate(task: Task, start: Start, units: str = "paper") -> Float[Array, ""]:
@@ -92,7 +95,7 @@ def largest_rate(task: Task, start: Start, units: str = "paper") -> Float[Array,
     else:
         one_output(task)
         sharpness = _separate_sharpness(moments, start.heads, start.rank)
-    return 2.0 / sharpness / unit_factor(task, start, units) ** 2
+    return packed(2.0 / sharpness / unit_factor(task, start, units) ** 2)
 
 
 def _checked(start: Any) -> None:

@@ -1,11 +1,13 @@
 """The loss of separate attention over time: plateaus, and the drops between them."""
 
+import math
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
+from ... import memory, validation
+from ...numerics.host import packed, unpacked
 from ..task import Task
 from ._directions import diagonal, non_negative, one_output
 from ._growth import HALF_DROP, growth, growth_time
@@ -43,15 +45,17 @@ def staircase_loss(task: Task, times: Any, t: Any) -> Float[Array, "..."]:
         raise ValueError(
             f"times must have a last axis of 1 to {task.dim} drops, not be of shape {middle.shape}"
         )
-    if validation.is_concrete(middle) and bool(jnp.any(jnp.isnan(middle))):
+    if validation.is_concrete(middle) and np.isnan(np.asarray(middle)).any():
         raise ValueError("times must be numbers or infinity, not nan")
+    xp, middle, t, moments = unpacked(middle, t, moments)
     gains = moments.cross * moments.best
     shape = middle.shape[:-1] + (1,) * t.ndim
-    loss = jnp.broadcast_to(moments.floor + jnp.sum(gains[count:]), middle.shape[:-1] + t.shape)
+    memory.refuse("t", f"of shape {t.shape}", 64.0 * math.prod(middle.shape[:-1] + t.shape))
+    loss = xp.broadcast_to(moments.floor + gains[count:].sum(), middle.shape[:-1] + t.shape)
     for d in range(count):
-        full = jnp.cbrt(moments.best[d])
+        full = xp.cbrt(moments.best[d])
         lead = growth_time(task, d, HALF_DROP, _SEED * full)
         since = t.reshape((1,) * (middle.ndim - 1) + t.shape) - middle[..., d].reshape(shape)
-        size = growth(task, d, jnp.maximum(since + lead, 0.0), _SEED * full) / full
-        loss = loss + gains[d] * (1.0 - size**3) ** 2
-    return loss
+        size = growth(task, d, xp.maximum(since + xp.asarray(lead), 0.0), _SEED * full)
+        loss = loss + gains[d] * (1.0 - (xp.asarray(size) / full) ** 3) ** 2
+    return packed(loss)

@@ -3,20 +3,21 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...numerics.host import packed, unpacked
 from ..task import Task
 from ._conserved import live_weights
 from ._directions import diagonal, non_negative, outer
-from ._population import population
+from ._population import moments_of
 
 _UNDERFLOW = 750.0  # e to the minus this is zero
+_LARGEST = 1e100  # of a mode
 
 
-def _logistic(task: Task) -> tuple[Float[Array, ""], Float[Array, ""], float]:
+def _logistic(task: Task) -> tuple[Float[Any, ""], Float[Any, ""], float]:
     """The limit of σ, the rate at which it grows from small, and σ₀ per u₀."""
     moments = diagonal(task)
     spectrum = task.eigenvalues
@@ -28,8 +29,8 @@ def _logistic(task: Task) -> tuple[Float[Array, ""], Float[Array, ""], float]:
                 f"{values[-1]:g} to {values[0]:g}"
             )
     # In every output σ̇ = 2 √(D/D_y) σ (cross − gram λ σ), and u = √(D D_y) σ.
-    rate = 2.0 * (task.dim / task.outputs) ** 0.5 * jnp.mean(moments.cross)
-    return jnp.mean(moments.best), rate, (task.dim * task.outputs) ** -0.5
+    rate = 2.0 * (task.dim / task.outputs) ** 0.5 * moments.cross.mean()
+    return moments.best.mean(), rate, (task.dim * task.outputs) ** -0.5
 
 
 def white_map(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
@@ -54,12 +55,21 @@ def white_map(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
     [0.0, 0.7692, 1.5385]
     """
     best, rate, share = _logistic(task)
-    u0, t = outer(non_negative("u0", u0), non_negative("t", t))
+    u0, t = outer(_mode(u0), non_negative("t", t))
+    xp, u0, t, best, rate = unpacked(u0, t, best, rate)
     begin = share * u0 / best  # σ₀ in units of its limit
     moves = begin > 0.0
-    begin = jnp.where(moves, begin, 1.0)
-    t = jnp.minimum(t, jax.lax.stop_gradient(_UNDERFLOW / rate))
-    return jnp.where(moves, best * begin / (begin + (1.0 - begin) * jnp.exp(-rate * t)), 0.0)
+    begin = xp.where(moves, begin, 1.0)
+    longest = _UNDERFLOW / rate
+    t = xp.minimum(t, longest if xp is np else jax.lax.stop_gradient(longest))
+    found = best * begin / (xp.exp(-rate * t) - begin * xp.expm1(-rate * t))
+    return packed(xp.where(moves, found, 0.0))
+
+
+def _mode(u0: Any) -> Float[Array, "..."]:
+    size = validation.floating("u0", u0)
+    validation.within("u0", size, 0.0, _LARGEST)
+    return size
 
 
 def white_loss(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
@@ -80,8 +90,9 @@ def white_loss(task: Task, u0: Any, t: Any) -> Float[Array, "..."]:
     [0.999999, 0.230769]
     """
     moments = diagonal(task)
-    gap = white_map(task, u0, t) - jnp.mean(moments.best)
-    return moments.floor + jnp.sum(moments.gram * moments.spectrum) * gap**2
+    _, sigma, moments = unpacked(white_map(task, u0, t), moments)
+    gap = sigma - moments.best.mean()
+    return packed(moments.floor + (moments.gram * moments.spectrum).sum() * gap**2)
 
 
 def half_rise_time(task: Task, u0: Any) -> Float[Array, "..."]:
@@ -101,10 +112,12 @@ def half_rise_time(task: Task, u0: Any) -> Float[Array, "..."]:
     20.6374
     """
     best, rate, share = _logistic(task)
-    begin = share * non_negative("u0", u0) / best
+    xp, u0, best, rate = unpacked(_mode(u0), best, rate)
+    begin = share * u0 / best
     rising = begin < 0.5
-    begin = jnp.where(rising, begin, 0.5)
-    return jnp.where(rising, (jnp.log1p(-begin) - jnp.log(begin)) / rate, 0.0)
+    begin = xp.where(rising, begin, 0.5)
+    with np.errstate(divide="ignore"):  # infinite where u₀ = 0
+        return packed(xp.where(rising, (xp.log1p(-begin) - xp.log(begin)) / rate, 0.0))
 
 
 def growing_mode(task: Task, value: Any, key_query: Any) -> Float[Array, "*batch"]:
@@ -130,11 +143,7 @@ def growing_mode(task: Task, value: Any, key_query: Any) -> Float[Array, "*batch
     >>> growing_mode(task, value, key_query).round(8).item()
     2.5e-05
     """
-    cross = population(task).cross
-    mode = jnp.diag(cross) if cross.ndim == 1 else cross
-    if task.basis is not None:
-        mode = task.basis @ mode @ task.basis.T
-    mode = mode / jnp.linalg.norm(mode)
+    moments = moments_of(task)
     values, inner = live_weights(value=value, key_query=key_query)
     for name, array, last in (
         ("value", values, (task.outputs, task.features)),
@@ -145,6 +154,10 @@ def growing_mode(task: Task, value: Any, key_query: Any) -> Float[Array, "*batch
                 f"{name} must be of shape (…, heads, {last[0]}, {last[1]}), not of shape "
                 f"{array.shape}"
             )
-    first = jnp.trace(values[..., task.dim :], axis1=-2, axis2=-1) * task.outputs**-0.5
-    second = jnp.einsum("...de,de->...", inner[..., : task.dim, :], mode)
-    return 0.25 * jnp.sum((first + second) ** 2, axis=-1)
+    xp, mode, basis, values, inner = unpacked(moments.cross, task.basis, values, inner)
+    mode = xp.diag(mode) if mode.ndim == 1 else mode
+    mode = mode if basis is None else basis @ mode @ basis.T
+    mode = mode / xp.linalg.norm(mode)
+    first = xp.trace(values[..., task.dim :], axis1=-2, axis2=-1) * task.outputs**-0.5
+    second = xp.einsum("...de,de->...", inner[..., : task.dim, :], mode)
+    return packed(0.25 * xp.sum((first + second) ** 2, axis=-1))
