@@ -3,15 +3,18 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import erf
 from scipy.stats import ks_2samp
 
 from solvable import single_location as sl
 from solvable import training
-from solvable.single_location import reduced
+from solvable.compiling import _state
+from solvable.single_location import reduced, state
 
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 TASK = sl.Task(dim=400, length=10)
-X = sl.State(kappa=0.3, nu=0.5, theta=-0.1, eta=0.2, rho=0.15)
+PLACE = (0.3, 0.5, -0.1, 0.2, 0.15)
+X = sl.State(*([x, x] for x in PLACE))  # two runs everywhere: one shape, one compilation
 # Published settings: start, λ, step size.
 PGD = {
     "4b": (sl.manifold(TASK, runs=2), 0.1, 4e-3),
@@ -21,7 +24,7 @@ PGD = {
 
 
 def scalars_at(run, point):
-    return [float(getattr(run, name)[point]) for name in NAMES]
+    return [float(np.asarray(getattr(run, name))[0, point]) for name in NAMES]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,8 @@ def test_the_five_scalars_are_the_vectors_in_all_of_space(figure):
     few, full = sl.train(TASK, start, **options), sl.train_brute(TASK, start, **options)
     for name in (*NAMES, "loss", "distance"):
         np.testing.assert_allclose(getattr(few, name), getattr(full, name), rtol=0, atol=1e-10)
-    assert np.max(np.abs(few.loss[:, -1] - few.loss[:, 0])) > 0.4  # else nothing was compared
+    loss = np.asarray(few.loss)
+    assert np.max(np.abs(loss[:, -1] - loss[:, 0])) > 0.4  # else nothing was compared
 
 
 @pytest.mark.slow
@@ -84,14 +88,16 @@ def test_past_the_edge_of_stability_only_even_quantities_agree():
     few = sl.train(TASK, start, steps=8000, log_every=1000, **options)
     full = sl.train_brute(TASK, start, steps=8000, log_every=1000, **options)
     for name in ("kappa", "nu", "loss", "distance"):
-        seen, true = (np.abs(getattr(run, name)[:, 6:]) for run in (few, full))
+        seen, true = (np.abs(np.asarray(getattr(run, name))[:, 6:]) for run in (few, full))
         np.testing.assert_allclose(seen, true, rtol=0.02, err_msg=name)
 
 
 def test_the_manifold_is_never_left():
-    run = sl.train(TASK, sl.manifold(TASK, runs=8), lam=0.1, lr=4e-3, steps=20_000, log_every=4000)
-    assert float(jnp.max(run.distance)) <= 1e-15
-    assert np.all(run.kappa[:, -1] * run.nu[:, -1] > 0.0)
+    for seed in range(4):
+        start = sl.manifold(TASK, runs=2, seed=seed)
+        run = sl.train(TASK, start, lam=0.1, lr=4e-3, steps=20_000, log_every=4000)
+        assert np.max(run.distance) <= 1e-15
+        assert np.all(np.asarray(run.kappa)[:, -1] * np.asarray(run.nu)[:, -1] > 0.0)
 
 
 def test_state_lambda_and_risk_are_those_of_one_step():
@@ -99,19 +105,8 @@ def test_state_lambda_and_risk_are_those_of_one_step():
     np.testing.assert_allclose(run.lam, 1.0 / (1.0 + 0.5 * np.arange(5)), rtol=1e-15)
     for k in range(5):
         x = sl.State(*scalars_at(run, k))
-        np.testing.assert_allclose(run.loss[k], sl.excess_risk(TASK, x, run.lam[k]), rtol=1e-13)
-
-
-def test_a_resumed_run_is_the_run():
-    small = sl.Task(dim=8, length=3, noise=0.1)
-    for more in ({}, {"batch": 2}):
-        options = {"lam": sl.decay(1.0, 1e-2), "lr": 1e-2, "log_every": 300, **more}
-        start = sl.sphere(small, runs=3)
-        whole = sl.train(small, start, steps=1500, **options)
-        first = sl.train(small, start, steps=900, **options)
-        rest = sl.train(small, start, steps=1500, resume=first, **options)
-        np.testing.assert_array_equal(whole.kappa, rest.kappa)
-        np.testing.assert_array_equal(whole.loss, rest.loss)
+        true = sl.excess_risk(TASK, x, np.asarray(run.lam)[k])
+        np.testing.assert_allclose(np.asarray(run.loss)[:, k], true, rtol=1e-13)
 
 
 def test_ctrl_c_keeps_what_there_is():
@@ -123,28 +118,63 @@ def test_ctrl_c_keeps_what_there_is():
     assert 0 < caught.value.run.step[-1] < 10**7
 
 
-# Settings at which the α² terms of the orthogonal directions matter.
+# Settings at which the α² terms of the orthogonal directions matter: task, λ, α, steps.
 CHAINS = {
-    "dim 20": (sl.Task(20, 5, noise=0.1), 0.5, 3e-2, 5, 60),
-    "dim 6": (sl.Task(6, 3, noise=0.3), 0.7, 5e-2, 2, 30),
+    "dim 20": (sl.Task(20, 5, noise=0.1), 0.5, 3e-2, 60),
+    "dim 6": (sl.Task(6, 5, noise=0.3), 0.7, 5e-2, 30),
 }
+BATCH = 5
 REPLICAS = 3000
 
 
-def chain_and_tokens(setting, seed=0):
-    task, lam, lr, batch, steps = CHAINS[setting]
-    start = sl.State(*(np.full(REPLICAS, getattr(X, name)) for name in NAMES))
-    options = {"lam": lam, "lr": lr, "batch": batch, "steps": steps, "log_every": steps // 3}
-    chain = sl.train(task, start, seed=seed, **options)
-    return chain, lambda: sl.train_brute(task, start, seed=seed, **options)
+def asked(setting):
+    """Task, start and options of a setting."""
+    task, lam, lr, steps = CHAINS[setting]
+    start = sl.State(*(np.full(REPLICAS, x) for x in PLACE))
+    options = {"lam": lam, "lr": lr, "batch": BATCH, "steps": steps, "log_every": steps // 3}
+    return task, start, options
+
+
+def on_tokens(task, start, *, lam, lr, batch, steps, log_every):
+    """SGD of the vectors on tokens, in numpy: the five scalars at the log points."""
+    rng, gamma = np.random.default_rng(0), float(task.gamma)
+    k, v = (np.asarray(x) for x in state.vectors(task, start))
+    log = {name: [np.asarray(getattr(start, name))] for name in NAMES}
+    for step in range(1, steps + 1):
+        x = rng.standard_normal((REPLICAS, batch, task.length, task.dim))
+        x[:, :, 0] *= gamma  # the informative token; the predictor treats all alike
+        x[:, :, 0, 0] += task.signal
+        y = x[:, :, 0, 1] + float(task.noise) * rng.standard_normal((REPLICAS, batch))
+        score, value = (np.einsum("rbld,rd->rbl", x, place) for place in (k, v))
+        miss = np.sum(erf(lam * score) * value, axis=2) - y
+        slope = 2.0 / np.sqrt(np.pi) * lam * np.exp(-((lam * score) ** 2)) * value
+        moved = []
+        for place, weight in ((k, slope), (v, erf(lam * score))):
+            push = np.einsum("rbl,rbld->rd", 2.0 / batch * miss[:, :, None] * weight, x)
+            push -= np.sum(push * place, axis=1, keepdims=True) * place
+            place = place - lr * push
+            moved.append(place / np.linalg.norm(place, axis=1, keepdims=True))
+        k, v = moved
+        if step % log_every == 0:
+            now = (k[:, 0], v[:, 1], v[:, 0], k[:, 1], np.sum(k * v, axis=1))
+            for name, scalar in zip(NAMES, now, strict=True):
+                log[name].append(scalar)
+    return {name: np.stack(points, axis=1) for name, points in log.items()}
+
+
+def scalars_of(run):
+    return {name: np.asarray(getattr(run, name)) for name in NAMES}
+
+
+# Two oracles of their own: the library's brute force, and plain numpy.
+TOKENS = {
+    "dim 20": on_tokens,
+    "dim 6": lambda task, start, **options: scalars_of(sl.train_brute(task, start, **options)),
+}
 
 
 def smallest_p(one, other):
-    tests = [
-        ks_2samp(np.asarray(getattr(one, name))[:, k], np.asarray(getattr(other, name))[:, k])
-        for name in NAMES
-        for k in range(1, 4)
-    ]
+    tests = [ks_2samp(one[name][:, k], other[name][:, k]) for name in NAMES for k in range(1, 4)]
     return min(test.pvalue for test in tests), len(tests)
 
 
@@ -152,29 +182,64 @@ def smallest_p(one, other):
 @pytest.mark.parametrize("setting", CHAINS)
 def test_the_chain_is_sgd_in_law(setting, monkeypatch):
     """Five scalars at three times against SGD on tokens; without the Wishart terms it is not."""
-    chain, tokens = chain_and_tokens(setting)
-    full = tokens()
-    p, count = smallest_p(chain, full)
+    task, start, options = asked(setting)
+    full = TOKENS[setting](task, start, **options)
+    p, count = smallest_p(scalars_of(sl.train(task, start, **options)), full)
     assert p > 0.01 / (count * len(CHAINS))
 
-    right = reduced.sgd_step
+    draw = reduced.ChainSupply._draw
 
-    def without_the_rest(task, x, lam, lr, batch, normal, chi):
-        gone = jnp.zeros_like(chi)
-        return right(task, x, lam, lr, batch, normal.at[-1].set(0.0), gone)
+    def without_the_rest(supply, chunk):
+        normal, chi = draw(supply, chunk)
+        normal[:, -1] = 0.0
+        return normal, np.zeros_like(chi)
 
-    monkeypatch.setattr(reduced, "sgd_step", without_the_rest)
-    monkeypatch.setattr(reduced, "_ENTRIES", 3_000_000)  # a shape of its own is compiled anew
-    p, _ = smallest_p(chain_and_tokens(setting)[0], full)
+    monkeypatch.setattr(reduced.ChainSupply, "_draw", without_the_rest)
+    p, _ = smallest_p(scalars_of(sl.train(task, start, **options)), full)
     assert p < 1e-6
 
 
 def test_draws_do_not_depend_on_where_a_run_stops():
-    task, lam, lr, batch, _ = CHAINS["dim 6"]
-    start, options = sl.sphere(task, runs=4), {"lam": lam, "lr": lr, "batch": batch}
-    short = sl.train(task, start, steps=1100, log_every=100, **options)
-    long = sl.train(task, start, steps=2300, log_every=100, **options)
-    np.testing.assert_array_equal(short.rho, long.rho[:, : short.rho.shape[1]])
+    task, lam, lr, _ = CHAINS["dim 6"]
+    start, options = sl.sphere(task, runs=4), {"lam": lam, "lr": lr, "batch": 2, "log_every": 100}
+    short = sl.train(task, start, steps=1100, **options)
+    long = sl.train(task, start, steps=2300, **options)
+    resumed = sl.train(task, start, steps=2300, resume=short, **options)
+    np.testing.assert_array_equal(short.rho, np.asarray(long.rho)[:, : short.rho.shape[1]])
+    np.testing.assert_array_equal(resumed.rho, long.rho)
+
+
+def test_one_token_is_enough_for_sgd():
+    """Then there are no distractors to sum over."""
+    task = sl.Task(40, 1)
+    run = sl.train(task, sl.sphere(task, runs=4), lam=0.3, lr=1e-2, batch=2, steps=300)
+    assert run.status == "ok"
+    loss = np.asarray(run.loss)
+    assert np.all(loss[:, -1] < 0.8 * loss[:, 0])
+
+
+def test_a_new_task_or_number_of_runs_compiles_nothing():
+    options = {"lam": 0.1, "lr": 1e-3, "steps": 4}
+    task = sl.Task(dim=30, length=5)
+    for batch in (None, 2):
+        sl.train(task, sl.sphere(task, runs=4), batch=batch, **options)
+    compiled = _state["compiled"]
+    other = sl.Task(dim=90, length=5, gamma=0.9, noise=0.1)
+    for batch in (None, 2):
+        three = sl.train(other, sl.sphere(other, runs=3), batch=batch, **options)
+        assert three.loss.shape == (3, 5)
+    long = sl.Task(dim=30, length=70)
+    sl.train(long, sl.sphere(long, runs=3), **options)
+    assert _state["compiled"] == compiled
+
+
+def test_runs_side_by_side_draw_what_they_draw_alone():
+    """Three runs are computed as four; their random numbers are still those of three."""
+    task, _, lr, _ = CHAINS["dim 6"]
+    three = reduced.ChainSupply(task, None, jnp.asarray(lr), 2, runs=3, seed=0)
+    four = three.chosen(np.array([0, 1, 2, 2]))
+    for one, other in zip(three._draw(0), four._draw(0), strict=True):
+        np.testing.assert_array_equal(one, other[..., :3])
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -187,6 +252,9 @@ def test_draws_do_not_depend_on_where_a_run_stops():
         ({"lam": lambda step: jnp.ones(2)}, "lam must give one number"),
         ({"lam": lambda step: max(0.1, 1 - step / 10)}, "lam must be a number or a function"),
         ({"lam": lambda step: -0.1}, "lam must lie in"),
+        ({"lam": lambda step: 0.5 - 0.2 * step.astype(float), "steps": 5}, "lam must lie in"),
+        ({"lam": lambda step: step > 0}, "lam must give a number, not bool"),
+        ({"batch": 10**12}, "batch must be smaller than"),
         ({"lr": -1.0}, "lr must lie in"),
         ({"steps": 1.5}, "steps must be"),
         ({"batch": 0}, "batch must be"),

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvable import single_location as sl
+from solvable.single_location import theory
 from solvable.single_location.state import scalars
+from solvable.single_location.task import law_of
 
 RUNS = 64
-SIZES = [(4, 1), (10**9, 10**6)]  # (d, L): each is compiled
+SIZES = [(4, 1), (10**9, 10**6)]  # (d, L)
 
 RECIPES = st.fixed_dictionaries(
     {
@@ -37,7 +39,7 @@ def setting(recipe):
     return jnp.asarray(recipe["gamma"]), scalars(k, v), jnp.asarray(lam)
 
 
-def losses(task, x, lam):
+def values(task, x, lam):
     return {
         "excess_risk": sl.excess_risk(task, x, lam),
         "oracle_excess": sl.oracle_excess(task, lam),
@@ -58,23 +60,28 @@ def others(task, x, lam):
     }
 
 
-@partial(jax.jit, static_argnums=0)
-def everything(size, gamma, x, lam):
-    """All values, and the gradients of the losses in γ, the state and λ."""
-
-    def total(gamma, x, lam):
-        found = losses(sl.Task(*size, gamma), x, lam)
-        return jnp.sum(jnp.stack(list(found.values()))), found
-
-    slopes, found = jax.grad(total, argnums=(0, 1, 2), has_aux=True)(gamma, x, lam)
-    return found, others(sl.Task(*size, gamma), x, lam), slopes
+@jax.jit
+@partial(jax.grad, argnums=(0, 1, 2))
+def gradients(law, x, lam):
+    """Of the sum of all values, in the numbers of the law (d and L among them), state and λ."""
+    found = (
+        theory.excess_of(law, x, lam),
+        theory._predictors._oracle_excess(law, lam),
+        theory._swapped._minimum(law, lam).excess,
+        theory._flow._saddle(law, lam).growth,
+        theory._stability._at_origin(law, lam),
+        theory._flow._oracle_rates(law, lam).kappa,
+    )
+    return jnp.sum(jnp.stack(found))
 
 
 @pytest.mark.parametrize("size", SIZES)
 @given(RECIPES)
 def test_values_and_gradients_are_finite(size, recipe):
     gamma, x, lam = setting(recipe)
-    found, rest, slopes = everything(size, gamma, x, lam)
+    task = sl.Task(*size, gamma)
+    found, rest = values(task, x, lam), others(task, x, lam)
+    slopes = gradients(law_of(task), x, lam)
     for path, leaf in jax.tree_util.tree_leaves_with_path((found, rest, slopes)):
         assert np.isfinite(np.asarray(leaf)).all(), (path, gamma, lam)
     # The risk is a sum of terms of this size, some of them negative; the rest has none such.
@@ -95,11 +102,13 @@ def test_best_lam_is_found_everywhere(dim, length, recipe):
     assert np.all(excess >= best.excess * (1.0 - 1e-9)), (task, best, lam)
 
 
+slopes_of_zeta = jax.jit(jax.grad(lambda a, b: jnp.sum(sl.zeta(a, b)), argnums=(0, 1)))
+
+
 @given(st.lists(st.floats(-1e8, 1e8), min_size=4, max_size=4), st.floats(0.0, 1e4))
 def test_zeta_is_a_mean_square_of_numbers_below_one(t, s):
-    t = jnp.repeat(jnp.asarray(t), RUNS // 4)
-    s = jnp.full(RUNS, s)
+    t, s = np.repeat(t, RUNS // 4), np.full(RUNS, s)
     value = np.asarray(sl.zeta(t, s))
     assert np.all((value >= 0.0) & (value <= 1.0 + 1e-15))
-    slopes = jax.grad(lambda a, b: jnp.sum(sl.zeta(a, b)), argnums=(0, 1))(t, s)
+    slopes = slopes_of_zeta(t, s)
     assert all(np.isfinite(np.asarray(slope)).all() for slope in slopes)

@@ -8,11 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from .. import training, validation
+from .. import memory, training, validation
+from ..compiling import jit, stage
 from .reduced import observe
 from .run import Request, Run
 from .state import State, scalars, vectors
-from .task import Task, Tokens, draw_tokens
+from .task import (
+    Law,
+    Task,
+    Tokens,
+    check_seed,
+    check_task,
+    draw_tokens,
+    drawn,
+    law_of,
+    refuse_tokens,
+    stream,
+)
 from .theory import excess_of
 
 _TEST = 1000  # tokens matrices of the fixed test batch, as published
@@ -57,8 +69,10 @@ class SoftmaxAttention(eqx.Module):
 
 def oracle(task: Task) -> ErfAttention:
     """The predictor with k = k* and v = v*."""
-    axes = jnp.eye(2, task.dim, dtype=task.gamma.dtype)
-    return ErfAttention(axes[0], axes[1])
+    check_task(task)
+    memory.refuse("dim", task.dim, 64.0 * task.dim)
+    axes = np.eye(2, task.dim)
+    return ErfAttention(stage(axes[0]), stage(axes[1]))
 
 
 def bayes(task: Task, x: Float[Array, "length dim"]) -> Float[Array, ""]:
@@ -68,6 +82,15 @@ def bayes(task: Task, x: Float[Array, "length dim"]) -> Float[Array, ""]:
 
     Reference: derived for this package.
     """
+    check_task(task)
+    tokens = validation.floating("x", x)
+    validation.shaped("x", tokens, (task.length, task.dim))
+    validation.within("x", tokens, -1e100, 1e100)
+    return _bayes(task, tokens)
+
+
+@jit(filtered=True)
+def _bayes(task: Task, x: Array) -> Array:
     g2 = task.gamma**2
     score = 0.5 * (1.0 - 1.0 / g2) * jnp.sum(x**2, axis=1) + task.signal / g2 * x[:, 0]
     chances = task.locations
@@ -77,9 +100,23 @@ def bayes(task: Task, x: Float[Array, "length dim"]) -> Float[Array, ""]:
 
 def least_squares(tokens: Tokens) -> Float[Array, "length dim"]:
     """The linear predictor of all token entries with the least squared error on a data set."""
-    flat = np.asarray(tokens.x).reshape(len(tokens.y), -1)
-    found = np.linalg.lstsq(flat, np.asarray(tokens.y), rcond=None)[0]
-    return jnp.asarray(found.reshape(tokens.x.shape[1:]))
+    if not isinstance(tokens, Tokens):
+        raise ValueError(
+            f"tokens must be single_location.Tokens, such as sample gives, not "
+            f"{type(tokens).__name__}"
+        )
+    validation.needs_double("tokens")
+    validation.concrete("tokens", tokens, why="least squares are solved")
+    x, y = (np.asarray(a, float) for a in (tokens.x, tokens.y))
+    if x.ndim != 3 or y.shape != x.shape[:1] or x.size == 0:
+        raise ValueError(
+            f"tokens must have x of (data, length, dim) and as many y, not {x.shape} and {y.shape}"
+        )
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("tokens must be finite numbers, not NaN or infinite ones")
+    flat = x.reshape(len(y), -1)
+    found = np.linalg.lstsq(flat, y, rcond=None)[0]
+    return stage(found.reshape(tokens.x.shape[1:]))
 
 
 def mean_square(predict: Any, tokens: Tokens, *args: Any) -> Float[Array, ""]:
@@ -100,43 +137,64 @@ Place = tuple[ErfAttention, Int[Array, ""]]
 
 
 class SphereDescent(eqx.Module):
-    """Projected gradient descent of vectors in R^d, on the exact risk or on fresh tokens."""
+    """Projected gradient descent of vectors in R^d, on the exact risk."""
 
-    task: Task
+    task: Law
     schedule: Any
     lr: Float[Array, ""]
-    batch: int | None = eqx.field(static=True)
-    keys: Key[Array, " runs"]
-    test: Tokens | None
 
-    def _slopes(self, model: ErfAttention, lam: Array, step: Array, key: Array) -> ErfAttention:
-        if self.batch is None:
-            return jax.grad(lambda m: excess_of(self.task, scalars(m.k, m.v), lam))(model)
-        tokens = draw_tokens(self.task, jax.random.fold_in(key, step), self.batch)
-        return jax.grad(lambda m: mean_square(m, tokens, lam))(model)
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "SphereDescent":
+        """The problem of these runs of it: the same for all."""
+        return self
 
     def advance(self, params: Place, step: Int[Array, ""]) -> Place:
         """One simultaneous step of k and v of all runs."""
         model, now = params
         lam = self.schedule(now)
 
+        def one(model: ErfAttention) -> ErfAttention:
+            slope = jax.grad(lambda m: excess_of(self.task, scalars(m.k, m.v), lam))(model)
+            return _moved(model, slope, self.lr)
+
+        return jax.vmap(one)(model), now + 1
+
+    def observe(self, params: Place) -> dict[str, Array]:
+        """The scalars of the vectors, λ and the exact risk."""
+        model, now = params
+        return observe(self.task, self.schedule, (scalars(model.k, model.v), now))
+
+
+class TokenDescent(eqx.Module):
+    """Projected gradient descent of vectors in R^d, on fresh tokens."""
+
+    task: Task
+    exact: SphereDescent
+    batch: int = eqx.field(static=True)
+    keys: Key[Array, " runs"]
+    test: Tokens
+
+    def advance(self, params: Place, step: Int[Array, ""]) -> Place:
+        """One simultaneous step of k and v of all runs."""
+        model, now = params
+        lam = self.exact.schedule(now)
+
         def one(model: ErfAttention, key: Array) -> ErfAttention:
-            slope = self._slopes(model, lam, now, key)
-            return ErfAttention(
-                _project(model.k, slope.k, self.lr), _project(model.v, slope.v, self.lr)
-            )
+            tokens = draw_tokens(self.task, jax.random.fold_in(key, now), self.batch)
+            slope = jax.grad(lambda m: mean_square(m, tokens, lam))(model)
+            return _moved(model, slope, self.exact.lr)
 
         return jax.vmap(one)(model, self.keys), now + 1
 
     def observe(self, params: Place) -> dict[str, Array]:
         """The scalars of the vectors, λ, the exact risk, and the risk on the test batch."""
         model, now = params
-        seen = observe(self.task, self.schedule, (scalars(model.k, model.v), now))
-        if (tokens := self.test) is not None:
-            lam = self.schedule(now)
-            test = jax.vmap(lambda m: mean_square(m, tokens, lam))(model)
-            seen["test_loss"] = test - self.task.noise**2
-        return seen
+        lam = self.exact.schedule(now)
+        test = jax.vmap(lambda m: mean_square(m, self.test, lam))(model)
+        return self.exact.observe(params) | {"test_loss": test - self.task.noise**2}
+
+
+def _moved(model: ErfAttention, slope: ErfAttention, lr: Float[Array, ""]) -> ErfAttention:
+    return ErfAttention(_project(model.k, slope.k, lr), _project(model.v, slope.v, lr))
 
 
 def train_brute(
@@ -180,18 +238,20 @@ def train_brute(
     >>> train_brute(task, sphere(task, runs=2), lam=0.1, lr=4e-3, steps=10).loss.shape
     (2, 11)
     """
-    request = Request.check(task, start, lam, lr, batch, seed)
-    k, v = vectors(task, request.flat)
-    key = jax.random.key(validation.whole("seed", seed))
-    problem = SphereDescent(
-        task=task,
-        schedule=request.schedule,
-        lr=request.lr,
-        batch=request.batch,
-        keys=jax.random.split(key, k.shape[0]),
-        test=None if batch is None else draw_tokens(task, jax.random.fold_in(key, 1), _TEST),
-    )
-    place = (ErfAttention(k, v), jnp.asarray(0))
+    request = Request.check(task, start, lam, lr, batch, seed, steps)
+    runs = request.flat.kappa.size
+    memory.refuse("dim", task.dim, 64.0 * runs * task.dim)
+    place = (ErfAttention(*vectors(task, request.flat)), stage(0))
+    problem: Any = SphereDescent(law_of(task), request.schedule, request.lr)
+    origin = request.origin("single_location.train_brute, projected gradient descent")
+    if request.batch is not None:
+        refuse_tokens("batch", request.batch, task, runs * request.batch + _TEST)
+        key = jax.random.key(check_seed(request.seed))
+        keys = jax.random.split(key, runs)
+        test = drawn(task, jax.random.fold_in(key, 1), _TEST)
+        problem = TokenDescent(task, problem, request.batch, keys, test)
+        kind = "single_location.train_brute, SGD"
+        origin = request.origin(kind, draws=stream(), test=test)
     return request.run(
-        problem, place, steps=steps, log_every=log_every, progress=progress, resume=resume
+        problem, place, origin=origin, log_every=log_every, progress=progress, resume=resume
     )

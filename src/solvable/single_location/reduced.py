@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import equinox as eqx
@@ -11,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .. import training, validation
+from .. import memory, training
+from ..compiling import stage
 from .run import Request, Run
 from .schedule import Schedule
 from .state import State
-from .task import Task
+from .task import Law, Task, law_of
 from .theory import excess_of, slopes_of
 
 Place = tuple[State, Int[Array, ""]]
@@ -25,7 +27,7 @@ _ENTRIES = 4_000_000  # random numbers that are drawn at once, at most
 _CHUNK = 1000  # and the steps they are for
 
 
-def observe(task: Task, schedule: Schedule, place: Place) -> dict[str, Array]:
+def observe(task: Law, schedule: Schedule, place: Place) -> dict[str, Array]:
     """Scalars, λ and risk, all of the same step."""
     x, step = place
     lam = schedule(step)
@@ -41,7 +43,7 @@ def observe(task: Task, schedule: Schedule, place: Place) -> dict[str, Array]:
     }
 
 
-def pgd_step(task: Task, x: State, lam: Float[Array, ""], lr: Float[Array, ""]) -> State:
+def pgd_step(task: Task | Law, x: State, lam: Float[Array, ""], lr: Float[Array, ""]) -> State:
     """One step of projected gradient descent on both spheres, in the five scalars."""
     r = slopes_of(task, x, lam)
     pk = x.kappa * r.kappa + x.eta * r.eta + x.rho * r.rho
@@ -79,9 +81,13 @@ def pgd_step(task: Task, x: State, lam: Float[Array, ""], lr: Float[Array, ""]) 
 class Descent(eqx.Module):
     """Projected gradient descent on the exact risk."""
 
-    task: Task
+    task: Law
     schedule: Any
     lr: Float[Array, ""]
+
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "Descent":
+        """The problem of these runs of it: the same for all."""
+        return self
 
     def advance(self, params: Place, step: Int[Array, ""]) -> Place:
         """One step of all runs."""
@@ -138,7 +144,7 @@ def _cholesky(s11: Array, s12: Array, s22: Array) -> tuple[Array, Array, Array]:
 
 
 def sgd_step(
-    task: Task,
+    task: Law,
     x: State,
     lam: Float[Array, ""],
     lr: Float[Array, ""],
@@ -152,12 +158,12 @@ def sgd_step(
     have in the other directions is Gaussian given the tokens' coefficients, and enters through a
     2 × 2 Wishart matrix.
     """
-    others = task.length - 1
+    others = ((normal.shape[0] - 5) // batch - 4) // 2  # as `numbers_of` counts them
     far = batch * others
     star_v, star_k, side = _frame(x)
     rows = np.cumsum([far, far, batch, batch, batch, batch])
     g1, g2, h1, h2, h3, noise, rest = jnp.split(normal, rows)
-    g1, g2 = (g.reshape(batch, others, -1) for g in (g1, g2))
+    g1, g2 = (g.reshape(batch, others, normal.shape[1]) for g in (g1, g2))
     # The informative token on f₁ … f₃; its label.
     token = [task.signal * star_k[j][None] + task.gamma * h for j, h in enumerate((h1, h2, h3))]
     label = sum(star_v[j][None] * token[j] for j in range(3)) + task.noise * noise
@@ -230,7 +236,7 @@ def sgd_step(
 class Chain(eqx.Module):
     """Mini-batch SGD with the random numbers of some steps."""
 
-    task: Task
+    task: Law
     schedule: Any
     lr: Float[Array, ""]
     batch: int = eqx.field(static=True)
@@ -261,9 +267,20 @@ class ChainSupply:
     def __init__(self, task: Task, schedule: Any, lr: Array, batch: int, runs: int, seed: int):
         self.task, self.schedule, self.lr, self.batch = task, schedule, lr, batch
         self.runs, self.seed = runs, seed
+        self.law, self.index = law_of(task), None
         self.chunk = max(1, min(_CHUNK, _ENTRIES // (runs * numbers_of(task, batch))))
         self.pool = ThreadPoolExecutor(1)
         self.ahead: dict[int, Future] = {}
+
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "ChainSupply":
+        """The problem of these runs of it; what is drawn does not depend on which they are."""
+        other = copy(self)
+        other.index, other.ahead = runs, {}
+        return other
+
+    def observe(self, params: Place) -> dict[str, Array]:
+        """Scalars, λ and the exact risk."""
+        return observe(self.law, self.schedule, params)
 
     def _draw(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.Generator(np.random.SFC64([self.seed, 2, chunk]))
@@ -271,7 +288,9 @@ class ChainSupply:
         normal = generator.standard_normal((self.chunk, count, self.runs))
         free = np.array([[self.task.dim - 4.0], [self.task.dim - 5.0]])
         chi = np.sqrt(generator.chisquare(free, (self.chunk, 2, self.runs)))
-        return normal, chi
+        return (
+            (normal, chi) if self.index is None else (normal[..., self.index], chi[..., self.index])
+        )
 
     def supply(self, step: int) -> tuple[Chain, int]:
         """The chain with the draws of the chunk that `step` is in."""
@@ -279,8 +298,8 @@ class ChainSupply:
         waiting = self.ahead.pop(chunk, None)
         normal, chi = self._draw(chunk) if waiting is None else waiting.result()
         self.ahead = {chunk + 1: self.pool.submit(self._draw, chunk + 1)}
-        draws = Draws(jnp.asarray(normal), jnp.asarray(chi), jnp.asarray(chunk * self.chunk))
-        chain = Chain(self.task, self.schedule, self.lr, self.batch, draws)
+        draws = Draws(stage(normal), stage(chi), stage(chunk * self.chunk))
+        chain = Chain(self.law, self.schedule, self.lr, self.batch, draws)
         return chain, (chunk + 1) * self.chunk
 
 
@@ -325,16 +344,19 @@ def train(
     >>> round(run.kappa[-1].item(), 9)
     0.719109872
     """
-    request = Request.check(task, start, lam, lr, batch, seed)
-    place = (request.flat, jnp.asarray(0))
+    request = Request.check(task, start, lam, lr, batch, seed, steps)
+    place = (request.flat, stage(0))
     if request.batch is None:
-        problem: Any = Descent(task, request.schedule, request.lr)
+        problem: Any = Descent(law_of(task), request.schedule, request.lr)
+        origin = request.origin("single_location.train, projected gradient descent")
     else:
         if task.dim < MIN_DIM_SGD:
             raise ValueError(f"dim must be at least {MIN_DIM_SGD} for SGD, not {task.dim}")
-        validation.needs_double("the chain of five scalars")
         runs = request.flat.kappa.shape[0]
+        memory.refuse("batch", request.batch, 40.0 * runs * numbers_of(task, request.batch))
         problem = ChainSupply(task, request.schedule, request.lr, request.batch, runs, request.seed)
+        draws = f"SFC64, {problem.chunk} steps at once"
+        origin = request.origin("single_location.train, SGD", draws=draws)
     return request.run(
-        problem, place, steps=steps, log_every=log_every, progress=progress, resume=resume
+        problem, place, origin=origin, log_every=log_every, progress=progress, resume=resume
     )

@@ -6,9 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import validation
+from ..compiling import jit, stage
 from .task import MAX_LAM
 
 
@@ -42,31 +44,63 @@ def decay(first: Any, rate: Any) -> Decay:
     return Decay(**values)
 
 
+class Own(eqx.Module):
+    """A user's function of the step, in double precision."""
+
+    function: Any
+
+    def __call__(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        """λ at a step."""
+        return jnp.asarray(self.function(step)).astype(jnp.result_type(float))
+
+
 Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 
+# Steps at which a user's function is looked at; further ones are not asked for.
+_STEPS = np.array([0, *(n * 10**k for k in range(9) for n in (1, 2, 5))])
 
-def schedule_of(lam: Any) -> Schedule:
-    """A schedule as it is, or a constant as one."""
+
+def schedule_of(lam: Any, steps: int) -> Schedule:
+    """A schedule as it is, or a constant as one; for so many steps."""
     if isinstance(lam, Decay):
         return lam
     if callable(lam):
-
-        def schedule(step: Int[Array, ""]) -> Any:
-            return jnp.asarray(lam(step))
-
-        try:
-            value = jax.eval_shape(schedule, jnp.asarray(0))
-        except Exception as error:
-            raise ValueError(
-                f"lam must be a number or a function of the step that JAX can trace; it raises "
-                f"{type(error).__name__}"
-            ) from error
-        if value.shape != ():
-            raise ValueError(f"lam must give one number a step, not an array of {value.shape}")
-        first = schedule(jnp.asarray(0))
-        validation.within("lam", first, 0.0, MAX_LAM, open_low=True)
-        return schedule
+        return _own(lam, steps)
     value = validation.floating("lam", lam)
     validation.shaped("lam", value, ())
     validation.within("lam", value, 0.0, MAX_LAM, open_low=True)
-    return Decay(value, jnp.zeros_like(value))
+    return Decay(value, stage(np.float64(0.0)))
+
+
+def _own(lam: Callable[..., Any], steps: int) -> Own:
+    validation.needs_double("lam")
+    try:
+        value = jax.eval_shape(lambda step: jnp.asarray(lam(step)), stage(0))
+    except Exception as error:
+        raise ValueError(
+            f"lam must be a number or a function of the step that JAX can trace; it raises "
+            f"{type(error).__name__}"
+        ) from error
+    if value.shape != ():
+        raise ValueError(f"lam must give one number a step, not an array of {value.shape}")
+    if value.dtype.kind not in "fiu":
+        raise ValueError(f"lam must give a number, not {value.dtype.name}")
+    schedule = Own(lam)
+    validation.within(
+        "lam", _values(schedule, stage(np.minimum(_STEPS, steps))), 0.0, MAX_LAM, open_low=True
+    )
+    return schedule
+
+
+@jit(filtered=True)
+def _values(schedule: Schedule, steps: Int[Array, " steps"]) -> Float[Array, " steps"]:
+    return jax.vmap(schedule)(steps)
+
+
+def told(schedule: Schedule) -> Any:
+    """What tells one schedule from another: a constant, what it decays with, or its values."""
+    if isinstance(schedule, Own):
+        return lambda step: schedule(step)
+    if isinstance(schedule, Decay) and float(schedule.rate) == 0.0:
+        return schedule.first
+    return schedule

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .. import validation
-from .task import Task, check_task
+from .. import memory, validation
+from ..compiling import jit, stage
+from .task import Task, check_seed, check_task
 
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 
@@ -43,16 +44,18 @@ class State(eqx.Module):
         for name, x in values.items():
             validation.within(name, x, -1.0, 1.0)
         try:
-            shape = jnp.broadcast_shapes(*(x.shape for x in values.values()))
+            shape = np.broadcast_shapes(*(x.shape for x in values.values()))
         except ValueError:
             shapes = ", ".join(f"{name} {x.shape}" for name, x in values.items())
             raise ValueError(
                 f"kappa, nu, theta, eta, rho must have one shape, not {shapes}"
             ) from None
         for name, x in values.items():
-            setattr(self, name, jnp.broadcast_to(x, shape))
+            if x.shape != shape and validation.is_concrete(x):
+                x = stage(np.broadcast_to(x, shape))
+            setattr(self, name, x if x.shape == shape else jnp.broadcast_to(x, shape))
         if all(validation.is_concrete(x) for x in values.values()):
-            self._refuse_impossible()
+            _refuse_impossible(*(np.asarray(x) for x in values.values()))
 
     @classmethod
     def raw(cls, kappa: Any, nu: Any, theta: Any, eta: Any, rho: Any) -> "State":
@@ -62,23 +65,13 @@ class State(eqx.Module):
             object.__setattr__(state, name, x)
         return state
 
-    def _refuse_impossible(self) -> None:
-        k = 1.0 - np.asarray(self.kappa) ** 2 - np.asarray(self.eta) ** 2
-        v = 1.0 - np.asarray(self.theta) ** 2 - np.asarray(self.nu) ** 2
-        for words, rest in (("kappa² + eta²", k), ("theta² + nu²", v)):
-            if np.any(rest < -1e-9):
-                raise ValueError(f"{words} must be at most 1, not {float(np.max(1.0 - rest)):.9g}")
-        plane = np.asarray(self.kappa * self.theta + self.eta * self.nu)
-        gap = np.abs(np.asarray(self.rho) - plane) - np.sqrt(np.maximum(k, 0) * np.maximum(v, 0))
-        if np.any(gap > 1e-9):
-            raise ValueError(
-                "rho must be that of two unit vectors with these kappa, nu, theta, eta; it is off "
-                f"by {float(np.max(gap)):.3g}"
-            )
-
     @property
     def distance(self) -> Float[Array, "*runs"]:
         """√(θ² + η² + ρ²), the distance to the invariant manifold θ = η = ρ = 0."""
+        parts = (self.theta, self.eta, self.rho)
+        if all(validation.is_concrete(x) for x in parts):
+            theta, eta, rho = (np.asarray(x) for x in parts)
+            return stage(np.sqrt(theta**2 + eta**2 + rho**2))
         return jnp.sqrt(self.theta**2 + self.eta**2 + self.rho**2)
 
     @property
@@ -90,13 +83,29 @@ class State(eqx.Module):
         return f"State({validation.brief(**{name: getattr(self, name) for name in NAMES})})"
 
 
+def _refuse_impossible(kappa: Any, nu: Any, theta: Any, eta: Any, rho: Any) -> None:
+    k = 1.0 - kappa**2 - eta**2
+    v = 1.0 - theta**2 - nu**2
+    for words, rest in (("kappa² + eta²", k), ("theta² + nu²", v)):
+        if np.any(rest < -1e-9):
+            raise ValueError(f"{words} must be at most 1, not {float(np.max(1.0 - rest)):.9g}")
+    gap = np.abs(rho - kappa * theta - eta * nu) - np.sqrt(np.maximum(k, 0) * np.maximum(v, 0))
+    if np.any(gap > 1e-9):
+        raise ValueError(
+            "rho must be that of two unit vectors with these kappa, nu, theta, eta; it is off "
+            f"by {float(np.max(gap)):.3g}"
+        )
+
+
 def _streams(seed: Any, kind: int) -> np.random.Generator:
     return np.random.default_rng([validation.whole("seed", seed), kind])
 
 
 def _checked(task: Any, runs: Any) -> tuple[int, int]:
     check_task(task)
-    return task.dim, validation.whole("runs", runs, 1)
+    runs = validation.whole("runs", runs, 1)
+    memory.refuse("runs", runs, 200.0 * runs)
+    return task.dim, runs
 
 
 def sphere(task: Task, runs: int = 1, *, seed: int = 0) -> State:
@@ -152,21 +161,26 @@ def vectors(
 
     They lie in the first four axes: by rotation invariance nothing else matters.
     """
-    k_rest = jnp.sqrt(jnp.maximum(1.0 - state.kappa**2 - state.eta**2, 0.0))
-    left = state.rho - state.kappa * state.theta - state.eta * state.nu
-    most = jnp.sqrt(jnp.maximum(1.0 - state.theta**2 - state.nu**2, 0.0))
-    along = jnp.where(k_rest > 0.0, left / jnp.where(k_rest > 0.0, k_rest, 1.0), 0.0)
-    along = jnp.clip(along, -most, most)
-    beyond = jnp.sqrt(jnp.maximum(most**2 - along**2, 0.0))
-    none = jnp.zeros_like(k_rest)
-    k = jnp.stack([state.kappa, state.eta, k_rest, none], axis=-1)
-    v = jnp.stack([state.theta, state.nu, along, beyond], axis=-1)
-    pad = [(0, 0)] * (k.ndim - 1) + [(0, task.dim - 4)]
-    return jnp.pad(k, pad), jnp.pad(v, pad)
+    kappa, nu, theta, eta, rho = (np.asarray(getattr(state, name)) for name in NAMES)
+    k_rest = np.sqrt(np.maximum(1.0 - kappa**2 - eta**2, 0.0))
+    most = np.sqrt(np.maximum(1.0 - theta**2 - nu**2, 0.0))
+    left = rho - kappa * theta - eta * nu
+    along = np.where(k_rest > 0.0, left / np.where(k_rest > 0.0, k_rest, 1.0), 0.0)
+    along = np.clip(along, -most, most)
+    k, v = np.zeros((2, *state.runs, task.dim))
+    k[..., 0], k[..., 1], k[..., 2] = kappa, eta, k_rest
+    v[..., 0], v[..., 1], v[..., 2] = theta, nu, along
+    v[..., 3] = np.sqrt(np.maximum(most**2 - along**2, 0.0))
+    return stage(k), stage(v)
 
 
 def scalars(k: Float[Array, "*runs dim"], v: Float[Array, "*runs dim"]) -> State:
     """The five scalars of unit vectors, where k* and v* are the first two axes."""
+    return _scalars(k, v)
+
+
+@jit
+def _scalars(k: Array, v: Array) -> State:
     return State.raw(k[..., 0], v[..., 1], v[..., 0], k[..., 1], jnp.sum(k * v, axis=-1))
 
 
@@ -175,22 +189,32 @@ def uniform_vectors(
 ) -> tuple[Float[Array, "runs dim"], Float[Array, "runs dim"]]:
     """K and v independent and uniform on the unit sphere of R^d, as vectors."""
     dim, runs = _checked(task, runs)
-    keys = jax.random.split(jax.random.key(validation.whole("seed", seed)))
-    k, v = (jax.random.normal(key, (runs, dim)) for key in keys)
-    return tuple(x / jnp.linalg.norm(x, axis=-1, keepdims=True) for x in (k, v))
+    return _uniform(jax.random.key(check_seed(seed)), runs, dim)
 
 
 def manifold_vectors(
     task: Task, runs: int, *, seed: int = 0
 ) -> tuple[Float[Array, "runs dim"], Float[Array, "runs dim"]]:
     """K uniform orthogonal to v*, v uniform orthogonal to k* and k, as vectors of R^d."""
-    k, v = uniform_vectors(task, runs, seed=seed)
-    k = k.at[:, 1].set(0.0)
-    k = k / jnp.linalg.norm(k, axis=-1, keepdims=True)
+    return _onto_manifold(*uniform_vectors(task, runs, seed=seed))
+
+
+@jit(static_argnames=("runs", "dim"))
+def _uniform(key: Array, runs: int, dim: int) -> tuple[Array, Array]:
+    k, v = (jax.random.normal(part, (runs, dim)) for part in jax.random.split(key))
+    return _unit(k), _unit(v)
+
+
+def _unit(x: Array) -> Array:
+    return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+
+
+@jit
+def _onto_manifold(k: Array, v: Array) -> tuple[Array, Array]:
+    k = _unit(k.at[:, 1].set(0.0))
     v = v.at[:, 0].set(0.0)
     # k without its part along k*: what v must be orthogonal to besides.
-    rest = k.at[:, 0].set(0.0)
-    rest = rest / jnp.linalg.norm(rest, axis=-1, keepdims=True)
+    rest = _unit(k.at[:, 0].set(0.0))
     for _ in range(2):  # once more, for what round-off left
         v = v - jnp.sum(v * rest, axis=-1, keepdims=True) * rest
-    return k, v / jnp.linalg.norm(v, axis=-1, keepdims=True)
+    return k, _unit(v)

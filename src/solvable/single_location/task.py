@@ -1,6 +1,7 @@
 """The data law: single-location regression, and samplers of real tokens."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from .. import validation
+from .. import memory, validation
+from ..compiling import jit, stage
 
 MIN_DIM = 4  # two directions of the task, and two that k and v may have besides
 MAX_DIM = 10**9
 MAX_LENGTH = 10**9
 MAX_LAM = 1e3
+MAX_SEED = 2**63 - 1  # what JAX takes
 EVEN = math.sqrt(0.5)  # γ at which the tokens' mean squares do not tell the location
 
 
@@ -72,22 +75,42 @@ class Task(eqx.Module):
     def locations(self) -> Float[Array, " length"]:
         """The probability of every location."""
         if self.chances is None:
-            return jnp.full(self.length, 1.0 / self.length, self.gamma.dtype)
+            memory.refuse("length", self.length, 32.0 * self.length)
+            return stage(np.full(self.length, 1.0 / self.length))
         return self.chances
+
+
+class Law(eqx.Module):
+    """The numbers of a task, d and L among them: another task then compiles nothing."""
+
+    signal: Float[Array, ""]
+    length: Float[Array, ""]
+    gamma: Float[Array, ""]
+    noise: Float[Array, ""]
+
+
+def law_of(task: Task) -> Law:
+    """What the closed forms need of a task."""
+    signal, length = (stage(np.float64(x)) for x in (task.signal, task.length))
+    return Law(signal, length, task.gamma, task.noise)
 
 
 def _chances(location: Any, length: int) -> Float[Array, " length"] | None:
     if isinstance(location, str):
         validation.one_of("location", location, ("uniform",))
         return None
-    if np.ndim(location) == 0:
+    array = isinstance(location, np.ndarray | jax.Array)
+    if not (isinstance(location, Sequence) or (array and location.ndim)):
         place = validation.whole("location", location, 0, length - 1)
-        return jnp.asarray(np.eye(length)[place])
+        memory.refuse("length", length, 32.0 * length)
+        sure = np.zeros(length)
+        sure[place] = 1.0
+        return stage(sure)
     chances = validation.floating("location", location)
     validation.shaped("location", chances, (length,))
     validation.within("location", chances, 0.0, 1.0)
-    if validation.is_concrete(chances) and abs(float(jnp.sum(chances)) - 1.0) > 1e-6:
-        raise ValueError(f"location must sum to 1, not to {float(jnp.sum(chances)):.12g}")
+    if validation.is_concrete(chances) and abs(np.sum(np.asarray(chances)) - 1.0) > 1e-6:
+        raise ValueError(f"location must sum to 1, not to {np.sum(np.asarray(chances)):.12g}")
     return chances
 
 
@@ -95,6 +118,12 @@ def check_task(task: Any) -> None:
     """Raise unless `task` is this lab's."""
     if not isinstance(task, Task):
         raise ValueError(f"task must be a single_location.Task, not {type(task).__name__}")
+    validation.needs_double("task")
+
+
+def check_seed(seed: Any) -> int:
+    """`seed`, if JAX can draw from it."""
+    return validation.whole("seed", seed, 0, MAX_SEED)
 
 
 class Tokens(eqx.Module):
@@ -129,6 +158,23 @@ def draw_tokens(task: Task, key: Key[Array, ""], data: int) -> Tokens:
     return Tokens(x, y, place)
 
 
+def stream() -> dict[str, Any]:
+    """What the numbers that JAX draws depend on, besides seeds and shapes."""
+    config: Any = jax.config
+    return {
+        "generator": config.jax_default_prng_impl,
+        "partitionable": config.jax_threefry_partitionable,
+    }
+
+
+drawn = jit(draw_tokens, static_argnames="data")
+
+
+def refuse_tokens(name: str, value: int, task: Task, matrices: int) -> None:
+    """Raise if so many token matrices, asked for by `name` = `value`, do not fit into memory."""
+    memory.refuse(name, value, 24.0 * matrices * task.length * task.dim)
+
+
 def sample(task: Task, data: int, *, seed: int = 0) -> Tokens:
     """A data set of real tokens.
 
@@ -141,5 +187,7 @@ def sample(task: Task, data: int, *, seed: int = 0) -> Tokens:
     (5, 3, 6)
     """
     check_task(task)
-    key = jax.random.key(validation.whole("seed", seed))
-    return draw_tokens(task, key, validation.whole("data", data, 1))
+    validation.concrete("task", task, why="a seed is drawn from")
+    data = validation.whole("data", data, 1)
+    refuse_tokens("data", data, task, data)
+    return drawn(task, jax.random.key(check_seed(seed)), data)

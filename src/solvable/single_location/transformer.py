@@ -23,10 +23,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, UInt32
 
-from .. import training, validation
-from .task import Task, Tokens, draw_tokens
+from .. import memory, training, validation
+from ..compiling import jit, stage
+from .run import check_rate
+from .task import Task, Tokens, check_seed, check_task, draw_tokens, refuse_tokens, stream
 
 _TEST = 1000  # token matrices of the test batch
 
@@ -123,12 +125,13 @@ class SinglePass(eqx.Module):
 
     task: Task
     batch: int = eqx.field(static=True)
-    seed: Key[Array, ""]
+    seed: UInt32[Array, " words"]  # of a key
     test: Tokens
 
     def gradient(self, params: Transformer, step: Int[Array, ""]) -> Transformer:
         """That of the mean squared error on this step's tokens."""
-        tokens = draw_tokens(self.task, jax.random.fold_in(self.seed, step), self.batch)
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.seed), step)
+        tokens = draw_tokens(self.task, key, self.batch)
         return jax.grad(lambda model: jnp.mean((model(tokens.x) - tokens.y) ** 2))(params)
 
     def observe(self, params: Transformer) -> dict[str, Array]:
@@ -152,19 +155,16 @@ class TransformerRun(training.Run):
     attention: Float[Array, "*runs points"]
 
 
-@eqx.filter_jit
+@jit(filtered=True)
 def _prepare(
-    task: Task, keys: Key[Array, " runs"], batch: int, width: int, hidden: int
+    task: Task, key: Key[Array, ""], batch: int, width: int, hidden: int
 ) -> tuple[SinglePass, Transformer]:
-    """Problems and starts, one a key."""
-
-    def one(key: Array) -> tuple[SinglePass, Transformer]:
-        start, data, test = jax.random.split(key, 3)
-        clean = eqx.tree_at(lambda t: t.noise, task, jnp.zeros_like(task.noise))
-        problem = SinglePass(task, batch, data, draw_tokens(clean, test, _TEST))
-        return problem, Transformer.draw(task, start, width=width, hidden=hidden)
-
-    return jax.vmap(one)(keys)
+    """The problem and the start of one run."""
+    start, data, test = jax.random.split(key, 3)
+    clean = eqx.tree_at(lambda t: t.noise, task, jnp.zeros_like(task.noise))
+    test = draw_tokens(clean, test, _TEST)
+    problem = SinglePass(task, batch, jax.random.key_data(data), test)
+    return problem, Transformer.draw(task, start, width=width, hidden=hidden)
 
 
 def train_transformer(
@@ -207,19 +207,23 @@ def train_transformer(
     >>> run.loss.shape, round(run.attention[0].item(), 3)
     ((11,), 0.333)
     """
-    if not isinstance(task, Task):
-        raise ValueError(f"task must be a single_location.Task, not {type(task).__name__}")
+    check_task(task)
     width = task.dim if width is None else validation.whole("width", width, 1)
     hidden = validation.whole("hidden", hidden, 1)
     batch = validation.whole("batch", batch, 1)
     seeds, many = training.seeds_of(seed)
-    keys = jnp.stack([jax.random.key(s) for s in seeds])
-    problems, params = _prepare(task, keys, batch, width, hidden)
+    rate, steps = check_rate(lr), validation.whole("steps", steps)
+    weights = 3.0 * task.dim * width + 2.0 * width * hidden
+    memory.refuse("hidden", hidden, 40.0 * len(seeds) * weights)
+    refuse_tokens("batch", batch, task, len(seeds) * (batch + _TEST))
+    keys = [jax.random.key(check_seed(s)) for s in seeds]
+    each = [_prepare(task, key, batch, width, hidden) for key in keys]
+    problems, params = jax.tree.map(lambda *x: stage(np.stack(x)), *each)
 
     def label(history: training.History, pace: float) -> TransformerRun:
-        seen = history.observed
+        seen: dict[str, Any] = history.observed
         if not many:
-            seen = {name: jnp.asarray(np.asarray(x)[0]) for name, x in seen.items()}
+            seen = {name: stage(np.asarray(x)[0]) for name, x in seen.items()}
         return TransformerRun(
             step=history.step, time=pace * history.step, state=history.state, **seen
         )
@@ -228,7 +232,18 @@ def train_transformer(
         training.SideBySide(problems),
         params,
         label,
-        lr=lr,
+        origin={
+            "kind": "single_location.train_transformer",
+            "task": task,
+            "width": width,
+            "hidden": hidden,
+            "batch": batch,
+            "seed": np.array(seeds) if many else seeds[0],
+            "draws": stream(),
+            "test": problems.test,
+            "start": dict(enumerate(jax.tree.leaves(params))),
+        },
+        lr=rate,
         steps=steps,
         log_every=log_every,
         progress=progress,

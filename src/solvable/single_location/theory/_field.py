@@ -5,12 +5,13 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from ..state import State
-from ..task import Task
+from ..task import Law, Task
 from ._arguments import at_state
+from ._pointwise import pointwise
 from ._risk import slopes_of
 
 
-def field_of(task: Task, x: State, lam: Float[Array, "..."]) -> State:
+def field_of(task: Task | Law, x: State, lam: Float[Array, "..."]) -> State:
     """`flow_field`, unchecked."""
     r = slopes_of(task, x, lam)
     pk = x.kappa * r.kappa + x.eta * r.eta + x.rho * r.rho
@@ -24,6 +25,9 @@ def field_of(task: Task, x: State, lam: Float[Array, "..."]) -> State:
         - (r.nu * x.eta + r.theta * x.kappa + r.rho)
         - (r.kappa * x.theta + r.eta * x.nu + r.rho),
     )
+
+
+_flow_field = pointwise(field_of)
 
 
 def flow_field(task: Task, x: State, lam: Any) -> State:
@@ -46,4 +50,4 @@ def flow_field(task: Task, x: State, lam: Any) -> State:
     >>> flow_field(Task(dim=400, length=10), x, lam=0.1).rho.item() == 0.0
     True
     """
-    return field_of(task, x, at_state(task, x, lam))
+    return _flow_field(*at_state(task, x, lam))

@@ -10,24 +10,27 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import jit, stage
+from ...numerics.buckets import by_bucket, padding, run_bucket, time_bucket
 from ...numerics.ode import solve_at
 from ..state import State
-from ..task import Task, check_task
-from ._arguments import inverse_temperature, on_manifold, one_inverse_temperature
+from ..task import Law, Task, check_task, law_of
+from ._arguments import inside, inverse_temperature, on_manifold, one_inverse_temperature
+from ._pointwise import pointwise
 from ._zeta import slope_of_erf
 
 _FIRST = 1e-6  # of the scale 1/p: up to there the stable manifold is straight
 _FULL = 4.0  # asinh of an artanh ν at which ν is 1 to all digits
 
 
-def scales(task: Task, lam: Float[Array, "..."]) -> tuple[Array, Array, Array]:
+def scales(task: Task | Law, lam: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     """``p = λD/√(1 + 2λ²γ²)``, p/w with ``w = √(1 + 4λ²γ²)``, and 2γ²."""
     s2 = (lam * task.gamma) ** 2
     p = lam * task.signal / jnp.sqrt(1.0 + 2.0 * s2)
     return p, p / jnp.sqrt(1.0 + 4.0 * s2), 2.0 * task.gamma**2
 
 
-def _mirror_field(task: Task, kappa: Array, nu: Array, lam: Array) -> tuple[Array, Array]:
+def _mirror_field(task: Law, kappa: Array, nu: Array, lam: Array) -> tuple[Array, Array]:
     """−R_κ and −R_ν: the velocities of artanh κ and artanh ν."""
     p, narrow, twice = scales(task, lam)
     at = p * kappa
@@ -57,8 +60,12 @@ def manifold_field(
     >>> [v.item() for v in manifold_field(Task(dim=400, length=10), 1.0, 1.0, 0.1)]
     [0.0, 0.0]
     """
-    check_task(task)
-    kappa, nu, lam = on_manifold(kappa, nu, lam)
+    return _field(*on_manifold(task, kappa, nu, lam))
+
+
+@pointwise
+def _field(task: Law, kappa: Array, nu: Array, lam: Array) -> tuple[Array, Array]:
+    kappa, nu = inside(kappa), inside(nu)
     a, b = _mirror_field(task, kappa, nu, lam)
     return (1.0 - kappa**2) * a, (1.0 - nu**2) * b
 
@@ -76,13 +83,17 @@ def nullcline(task: Task, kappa: Any, lam: Any) -> Float[Array, "*runs"]:
     >>> nullcline(Task(dim=400, length=10), 0.0, 0.1).item()
     0.0
     """
-    check_task(task)
-    kappa, _, lam = on_manifold(kappa, 0.0, lam)
-    return jax.lax.erf(scales(task, lam)[1] * kappa)
+    law, place, _, lam = on_manifold(task, kappa, 0.0, lam)
+    return _nullcline(law, place, lam)
+
+
+@pointwise
+def _nullcline(task: Law, kappa: Array, lam: Array) -> Array:
+    return jax.lax.erf(scales(task, lam)[1] * inside(kappa))
 
 
 def _velocity(
-    t: Array, y: Float[Array, "2"], args: tuple[Task, Array, Float[Array, "2"]]
+    t: Array, y: Float[Array, "2"], args: tuple[Law, Array, Float[Array, "2"]]
 ) -> Float[Array, "2"]:
     """Of artanh κ and artanh ν. What starts at ±1 (`still` is that sign, else 0) stays there."""
     task, lam, still = args
@@ -90,9 +101,9 @@ def _velocity(
     return jnp.where(still == 0.0, jnp.stack(_mirror_field(task, place[0], place[1], lam)), 0.0)
 
 
-@eqx.filter_jit
+@jit
 def _follow(
-    task: Task, start: Float[Array, "runs 2"], times: Float[Array, " times"], lam: Array
+    task: Law, start: Float[Array, "runs 2"], times: Float[Array, " times"], lam: Array
 ) -> Float[Array, "runs times 2"]:
     still = jnp.where(jnp.abs(start) == 1.0, start, 0.0)
     mirrored = jnp.arctanh(jnp.where(still == 0.0, start, 0.0))
@@ -143,11 +154,20 @@ def manifold_flow(task: Task, start: State, times: Any, *, lam: Any) -> State:
     if validation.is_concrete(when) and np.any(np.diff(np.asarray(when)) < 0.0):
         raise ValueError("times must increase, not go back")
     lam = one_inverse_temperature(lam)
-    flat = jnp.stack([start.kappa.reshape(-1), start.nu.reshape(-1)], axis=-1)
-    ends = _follow(task, flat, when, lam).reshape(*start.runs, when.size, 2)
-    kappa, nu = ends[..., 0], ends[..., 1]
-    zero = jnp.zeros_like(kappa)
-    return State.raw(kappa, nu, zero, zero, zero)
+    if start.kappa.size == 0:
+        raise ValueError("start must have at least one run, not none")
+    law, place = law_of(task), (start.kappa, start.nu)
+    if all(validation.is_concrete(x) for x in (*place, law.gamma, when, lam)):
+        flat = np.stack([np.asarray(x).reshape(-1) for x in place], axis=-1)
+        rows = padding(len(flat), run_bucket(len(flat)))
+        columns = padding(when.size, time_bucket(when.size))
+        ends = _follow(law, stage(flat[rows]), stage(np.asarray(when)[columns]), lam)
+    else:
+        ends = _follow(law, jnp.stack([x.reshape(-1) for x in place], axis=-1), when, lam)
+    ends = np.asarray(ends) if validation.is_concrete(ends) else ends
+    ends = ends[: start.kappa.size, : when.size].reshape(*start.runs, when.size, 2)
+    zero = stage(np.zeros(ends.shape[:-1]))
+    return State.raw(stage(ends[..., 0]), stage(ends[..., 1]), zero, zero, zero)
 
 
 def conserved(x: State) -> Float[Array, "*runs"]:
@@ -163,7 +183,11 @@ def conserved(x: State) -> Float[Array, "*runs"]:
     """
     if not isinstance(x, State):
         raise ValueError(f"x must be a single_location.State, not {type(x).__name__}")
-    return (1.0 - x.kappa**2) / (1.0 - x.nu**2)
+    validation.needs_double("x")
+    return _conserved(None, x.kappa, x.nu)
+
+
+_conserved = pointwise(lambda _, kappa, nu: (1.0 - kappa**2) / (1.0 - nu**2))
 
 
 class Saddle(eqx.Module):
@@ -199,10 +223,17 @@ def saddle(task: Task, lam: Any) -> Saddle:
     (0.7715, 3.268, 2.06)
     """
     check_task(task)
-    p, narrow, twice = scales(task, inverse_temperature(lam))
+    return _saddle(law_of(task), inverse_temperature(lam))
+
+
+def _saddle_of(task: Law, lam: Array) -> Saddle:
+    p, narrow, twice = scales(task, lam)
     q, b = 2.0 * twice * p / math.sqrt(math.pi), 2.0 / math.sqrt(math.pi) * narrow
     slope = 0.5 * (b + jnp.sqrt(b**2 + 4.0))
     return Saddle(growth=q / slope, decay=q * slope, slope=slope, stable_slope=-1.0 / slope)
+
+
+_saddle = pointwise(_saddle_of)
 
 
 class OracleRates(eqx.Module):
@@ -233,9 +264,16 @@ def oracle_rates(task: Task, lam: Any) -> OracleRates:
     (0.0214, 1.907)
     """
     check_task(task)
-    p, narrow, twice = scales(task, inverse_temperature(lam))
+    return _oracle_rates(law_of(task), inverse_temperature(lam))
+
+
+def _oracle_rates_of(task: Law, lam: Array) -> OracleRates:
+    p, narrow, twice = scales(task, lam)
     kappa = 2.0 * twice * p * slope_of_erf(p**2) * jax.lax.erfc(narrow)
     return OracleRates(kappa, 2.0 * twice * jax.lax.erf(p))
+
+
+_oracle_rates = pointwise(_oracle_rates_of)
 
 
 class FixedPoint(eqx.Module):
@@ -268,22 +306,30 @@ def fixed_points(task: Task, lam: Any) -> tuple[FixedPoint, ...]:
     [(0.0, 0.0, 'saddle'), (1.0, 1.0, 'attractor')]
     """
     check_task(task)
-    lam = one_inverse_temperature(lam)
-    middle, oracle = saddle(task, lam), oracle_rates(task, lam)
-    p, narrow, twice = scales(task, lam)
-    away = 2.0 * twice * p * slope_of_erf(p**2) * (1.0 + jax.lax.erf(narrow))
-
-    def ordered(a: Array, b: Array) -> Array:
-        return jnp.sort(jnp.stack([a, b]))[::-1]
-
-    inward = ordered(-oracle.kappa, -oracle.nu)
-    outward = ordered(away, oracle.nu)
+    middle, inward, outward = _eigenvalues(law_of(task), one_inverse_temperature(lam))
     return (
-        FixedPoint(0.0, 0.0, ordered(middle.growth, -middle.decay), "saddle"),
+        FixedPoint(0.0, 0.0, middle, "saddle"),
         FixedPoint(1.0, 1.0, inward, "attractor"),
         FixedPoint(-1.0, -1.0, inward, "attractor"),
         FixedPoint(1.0, -1.0, outward, "source"),
         FixedPoint(-1.0, 1.0, outward, "source"),
+    )
+
+
+@jit
+def _eigenvalues(task: Law, lam: Array) -> tuple[Array, Array, Array]:
+    """At the saddle, the attractors and the sources, the larger first."""
+    middle, oracle = _saddle_of(task, lam), _oracle_rates_of(task, lam)
+    p, narrow, twice = scales(task, lam)
+    away = 2.0 * twice * p * slope_of_erf(p**2) * (1.0 + jax.lax.erf(narrow))
+
+    def ordered(a: Array, b: Array) -> Array:
+        return jnp.stack([jnp.maximum(a, b), jnp.minimum(a, b)])
+
+    return (
+        ordered(middle.growth, -middle.decay),
+        ordered(-oracle.kappa, -oracle.nu),
+        ordered(away, oracle.nu),
     )
 
 
@@ -299,13 +345,14 @@ def _climb(t: Array, y: Array, args: tuple[Array, Array, Array]) -> Array:
     return jnp.where(y < _FULL, ratio * jnp.exp(jnp.minimum(at**2, 600.0)) / jnp.cosh(y), 0.0)
 
 
-@eqx.filter_jit
-def _boundary(task: Task, size: Float[Array, " points"], lam: Array) -> Float[Array, " points"]:
-    """−ν on the boundary at |κ| in [0, 1]."""
+@jit
+def _boundary(task: Law, place: Float[Array, " points"], lam: Array) -> Float[Array, " points"]:
+    """ν on the boundary at κ in [−1, 1]."""
+    size = jnp.abs(place)
     # A smaller λ gives the same curve, ν = −κ, to all digits.
     lam = jnp.maximum(lam, 1e-30 / task.signal)
     p, narrow, _ = scales(task, lam)
-    slope = -saddle(task, lam).stable_slope
+    slope = -_saddle_of(task, lam).stable_slope
     first = _FIRST / (1.0 + p)
     a = jnp.arctanh(jnp.where(size < 1.0, size, 0.0))
     order = jnp.argsort(a)
@@ -314,7 +361,8 @@ def _boundary(task: Task, size: Float[Array, " points"], lam: Array) -> Float[Ar
     ends = solve_at(_climb, start, times, (p, narrow, first), rtol=1e-14, atol=1e-24)
     y = jnp.zeros_like(a).at[order].set(ends)
     b = jnp.where(a > first, jnp.sinh(y), slope * a)
-    return jnp.where(size < 1.0, jnp.tanh(b), 1.0)
+    below = jnp.where(size < 1.0, jnp.tanh(b), 1.0)
+    return jnp.where(place > 0.0, -below, below)
 
 
 def basin_boundary(task: Task, kappa: Any, lam: Any) -> Float[Array, "*points"]:
@@ -342,5 +390,10 @@ def basin_boundary(task: Task, kappa: Any, lam: Any) -> Float[Array, "*points"]:
     place = validation.floating("kappa", kappa)
     validation.within("kappa", place, -1.0, 1.0)
     lam = one_inverse_temperature(lam)
-    size = _boundary(task, jnp.abs(place).reshape(-1), lam).reshape(place.shape)
-    return jnp.where(place > 0.0, -size, size)
+    if place.size == 0:
+        return place
+    law = law_of(task)
+    flat = np.asarray(place).reshape(-1) if validation.is_concrete(place) else place.reshape(-1)
+    found = by_bucket(lambda points: _boundary(law, points, lam), flat)
+    found = np.asarray(found) if validation.is_concrete(found) else found
+    return stage(found.reshape(place.shape))

@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.special import erfcx
 
-from ... import validation
+from ... import memory, validation
+from ...compiling import jit, stage
 from ...numerics.roots import root_between
-from ..task import EVEN, MAX_DIM, MAX_LAM, MIN_DIM, Task, check_task
+from ..task import EVEN, MAX_DIM, MAX_LAM, MIN_DIM, Law, Task, check_task, law_of
 from ._arguments import inverse_temperature
 from ._miss import miss_of
+from ._pointwise import pointwise
 from ._zeta import zeta_of
 
 _GRID = 1000  # values of λ between which the slope is looked for changes of sign
@@ -37,14 +39,25 @@ def oracle_excess(task: Task, lam: Any) -> Float[Array, "*batch"]:
     0.113498082965
     """
     check_task(task)
-    lam = inverse_temperature(lam)
+    return _oracle_excess(law_of(task), inverse_temperature(lam))
+
+
+@pointwise
+def _oracle_excess(task: Law, lam: Array) -> Array:
     missed = miss_of(lam * task.signal, lam * task.gamma)
-    return task.gamma**2 * missed + (task.length - 1) * zeta_of(jnp.zeros_like(lam), lam)
+    return task.gamma**2 * missed + (task.length - 1.0) * zeta_of(jnp.zeros_like(lam), lam)
 
 
 def oracle_risk(task: Task, lam: Any) -> Float[Array, "*batch"]:
     """The risk of the oracle: its excess risk and ε²."""
-    return oracle_excess(task, lam) + task.noise**2
+    return _with_noise(oracle_excess(task, lam), task.noise)
+
+
+def _with_noise(excess: Array, noise: Array) -> Array:
+    """The risk, on the host unless JAX is tracing."""
+    if validation.is_concrete(excess) and validation.is_concrete(noise):
+        return stage(np.asarray(excess) + np.asarray(noise) ** 2)
+    return excess + noise**2
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,7 @@ def best_lam(task: Task) -> Optimum:
     (0.0638, 0.0671)
     """
     check_task(task)
+    validation.concrete("task", task, why="the best λ is searched for")
     g, d, others = float(task.gamma), task.signal, max(task.length - 1, 1)
     # Far below this λ the slope is that of −(4/√π) γ²Dλ: negative.
     low = 1e-2 * min(g**2 * d / others, 1.0 / d, d / g**2, 1.0)
@@ -129,7 +143,7 @@ class OptimalPath:
     excess: Float[np.ndarray, " points"]
 
 
-def optimal_path(dims: Sequence[int], exponent: float, *, gamma: float = EVEN) -> OptimalPath:
+def optimal_path(dims: Sequence[int], exponent: Any, *, gamma: Any = EVEN) -> OptimalPath:
     r"""The oracle's excess risk at its best λ along ``L = d^exponent``.
 
     It falls to 0, that is to the Bayes risk, if and only if L = o(d): then λ can be small enough
@@ -147,6 +161,7 @@ def optimal_path(dims: Sequence[int], exponent: float, *, gamma: float = EVEN) -
     [0.1098, 0.0516, 0.0221]
     """
     power = validation.floating("exponent", exponent)
+    validation.concrete("exponent and gamma", power, gamma, why="the best λ is searched for")
     validation.shaped("exponent", power, ())
     validation.within("exponent", power, 0.0, 2.0)
     try:
@@ -180,26 +195,31 @@ def linear_excess(task: Task) -> Float[Array, ""]:
     0.4737
     """
     check_task(task)
-    p, g2 = task.locations, task.gamma**2
-    if task.chances is None:
-        return g2 * (task.length - 1) / (task.length - 1 + g2)
+    return _linear_excess(law_of(task), task.chances)
+
+
+@jit
+def _linear_excess(task: Law, p: Array | None) -> Array:
+    g2 = task.gamma**2
+    if p is None:
+        return g2 * (task.length - 1.0) / (task.length - 1.0 + g2)
     return g2 * jnp.sum(p * (1.0 - p) / (p * g2 + (1.0 - p)))
 
 
 def linear_risk(task: Task) -> Float[Array, ""]:
     """The risk of the best linear predictor: its excess risk and ε²."""
-    return linear_excess(task) + task.noise**2
+    return _with_noise(linear_excess(task), task.noise)
 
 
 def zero_excess(task: Task) -> Float[Array, ""]:
     """The excess risk of predicting 0 always: γ²."""
     check_task(task)
-    return task.gamma**2
+    return _with_noise(stage(np.float64(0.0)), task.gamma)
 
 
 def zero_risk(task: Task) -> Float[Array, ""]:
     """The risk of predicting 0 always: γ² + ε²."""
-    return zero_excess(task) + task.noise**2
+    return _with_noise(zero_excess(task), task.noise)
 
 
 @dataclass(frozen=True)
@@ -243,7 +263,10 @@ def bayes_risk(task: Task, *, draws: int = 2**17, seed: int = 0) -> BayesRisk:
     (0.029, True)
     """
     check_task(task)
+    validation.concrete("task", task, why="tokens are drawn")
     draws = validation.whole("draws", draws, 2)
+    memory.refuse("draws", draws, 32.0 * draws)
+    memory.refuse("length", task.length, 120.0 * task.length)
     generator = np.random.default_rng([validation.whole("seed", seed), 3])
     noise, chances = float(task.noise) ** 2, np.asarray(task.locations, float)
     chances = chances[chances > 0.0]

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..state import State
-from ..task import Task
+from ..task import Law, Task
 from ._arguments import at_state
+from ._pointwise import pointwise
 from ._zeta import reduced, slope_of_erf, zeta_of, zeta_t, zeta_tt, zeta_ttt
 
 
@@ -32,7 +33,7 @@ class Pieces(eqx.Module):
     k: Array
 
 
-def pieces(task: Task, kappa: Float[Array, "*runs"], lam: Float[Array, "..."]) -> Pieces:
+def pieces(task: Task | Law, kappa: Float[Array, "*runs"], lam: Float[Array, "..."]) -> Pieces:
     """The pieces of all runs; λ is broadcast to their shape."""
     lam = jnp.broadcast_to(lam, kappa.shape)
     s = lam * task.gamma
@@ -52,7 +53,7 @@ def pieces(task: Task, kappa: Float[Array, "*runs"], lam: Float[Array, "..."]) -
     return Pieces(s, e, z, c, k)
 
 
-def excess_of(task: Task, x: State, lam: Float[Array, "..."]) -> Float[Array, "*runs"]:
+def excess_of(task: Task | Law, x: State, lam: Float[Array, "..."]) -> Float[Array, "*runs"]:
     """`excess_risk`, unchecked."""
     lam = jnp.broadcast_to(lam, x.kappa.shape)
     p = pieces(task, x.kappa, lam)
@@ -67,7 +68,7 @@ def excess_of(task: Task, x: State, lam: Float[Array, "..."]) -> Float[Array, "*
     return g**2 - 2.0 * cross + own + rest + mixed
 
 
-def slopes_of(task: Task, x: State, lam: Float[Array, "..."]) -> State:
+def slopes_of(task: Task | Law, x: State, lam: Float[Array, "..."]) -> State:
     """∂R in the five scalars, as a state (unchecked: they are no scalars of unit vectors)."""
     p = pieces(task, x.kappa, lam)
     e0, e1, e2, e3 = p.e
@@ -100,6 +101,13 @@ def slopes_of(task: Task, x: State, lam: Float[Array, "..."]) -> State:
     return State.raw(lam * task.signal * kappa, nu, theta, eta, rho)
 
 
+def _with_noise(law: Law, x: State, lam: Array) -> Array:
+    return excess_of(law, x, lam) + law.noise**2
+
+
+_excess, _risk, _slopes = (pointwise(kernel) for kernel in (excess_of, _with_noise, slopes_of))
+
+
 def excess_risk(task: Task, x: State, lam: Any) -> Float[Array, "*runs"]:
     r"""The excess risk ``E(Y − T(X))² − ε²`` of the predictor T with the scalars x.
 
@@ -120,12 +128,12 @@ def excess_risk(task: Task, x: State, lam: Any) -> Float[Array, "*runs"]:
     >>> round(excess_risk(task, x, lam=0.1).item(), 12)
     0.74832285321
     """
-    return excess_of(task, x, at_state(task, x, lam))
+    return _excess(*at_state(task, x, lam))
 
 
 def risk(task: Task, x: State, lam: Any) -> Float[Array, "*runs"]:
     """The risk ``E(Y − T(X))²``: the excess risk and ε²."""
-    return excess_risk(task, x, lam) + task.noise**2
+    return _risk(*at_state(task, x, lam))
 
 
 def slopes(task: Task, x: State, lam: Any) -> State:
@@ -133,4 +141,4 @@ def slopes(task: Task, x: State, lam: Any) -> State:
 
     Reference: derived for this package.
     """
-    return slopes_of(task, x, at_state(task, x, lam))
+    return _slopes(*at_state(task, x, lam))

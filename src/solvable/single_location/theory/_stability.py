@@ -3,16 +3,18 @@
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ... import validation
+from ...compiling import stage
 from ...numerics.roots import root_between
-from ..task import MAX_LAM, Task, check_task
-from ._arguments import inverse_temperature, on_manifold
+from ..task import MAX_LAM, Law, Task, check_task, law_of
+from ._arguments import inside, inverse_temperature, on_manifold
 from ._flow import scales
 from ._miss import miss_t, miss_tt
+from ._pointwise import pointwise
 from ._risk import pieces
 from ._zeta import zeta_of
 
@@ -20,7 +22,8 @@ _GRID = 400
 _LEAST = 1e-2  # of 1/D: there the attention is linear
 
 
-def _transversal(task: Task, kappa: Array, nu: Array, lam: Array) -> Array:
+def _matrix(task: Law, kappa: Array, nu: Array, lam: Array) -> Array:
+    kappa, nu = inside(kappa), inside(nu)
     p = pieces(task, kappa, lam)
     e0, e1, e2, _ = p.e
     z0, z1, z2, _ = p.z
@@ -51,6 +54,9 @@ def _transversal(task: Task, kappa: Array, nu: Array, lam: Array) -> Array:
     return turn - gram @ bend
 
 
+_transversal = pointwise(_matrix)
+
+
 def transversal(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array, "*runs 3 3"]:
     r"""The matrix M of ``ẏ = M y``, y = (θ, η, ρ) small, at a place (κ, ν) of the manifold.
 
@@ -72,8 +78,7 @@ def transversal(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array, "*run
     >>> transversal(Task(dim=400, length=10), 0.3, 0.9, 0.1).shape
     (3, 3)
     """
-    check_task(task)
-    return _transversal(task, *on_manifold(kappa, nu, lam))
+    return _transversal(*on_manifold(task, kappa, nu, lam))
 
 
 def transversal_growth(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array, "*runs"]:
@@ -93,11 +98,13 @@ def transversal_growth(task: Task, kappa: Any, nu: Any, lam: Any) -> Float[Array
     >>> round(transversal_growth(Task(dim=400, length=10), 0.3, 1.0, 0.9).item(), 3)
     0.032
     """
-    rates = jnp.linalg.eigvals(transversal(task, kappa, nu, lam))
-    return jnp.max(jnp.real(rates), axis=-1)
+    matrix = transversal(task, kappa, nu, lam)
+    if validation.is_concrete(matrix):
+        return stage(np.linalg.eigvals(np.asarray(matrix)).real.max(axis=-1))
+    return jnp.max(jnp.real(jnp.linalg.eigvals(matrix)), axis=-1)
 
 
-def _at_oracle(task: Task, lam: Array) -> tuple[Array, Array]:
+def _at_oracle(task: Law, lam: Array) -> Array:
     """The eigenvalues of the flow of (θ, η) at (1, 1), where ρ = θ + η, the larger first.
 
     The flow is symmetric there, [[a, b], [b, e]]; e is a sum of negative terms.
@@ -114,7 +121,10 @@ def _at_oracle(task: Task, lam: Array) -> tuple[Array, Array]:
     e = t * g**2 * miss_t(t, p.s) - 2.0 * gs**2 * miss_tt(t, p.s) - far
     low = 0.5 * (a + e) - jnp.sqrt(0.25 * (a - e) ** 2 + b**2)
     # By the determinant: next to an eigenvalue of order d the other would lose its digits.
-    return (a * e - b**2) / jnp.where(low < 0.0, low, -1.0), low
+    return jnp.stack([(a * e - b**2) / jnp.where(low < 0.0, low, -1.0), low], axis=-1)
+
+
+_oracle_growth = pointwise(_at_oracle)
 
 
 def oracle_growth(task: Task, lam: Any) -> Float[Array, "*batch 2"]:
@@ -132,10 +142,7 @@ def oracle_growth(task: Task, lam: Any) -> Float[Array, "*batch 2"]:
     0.021
     """
     check_task(task)
-    return jnp.stack(_at_oracle(task, inverse_temperature(lam)), axis=-1)
-
-
-_oracle_growth = jax.jit(oracle_growth)
+    return _oracle_growth(law_of(task), inverse_temperature(lam))
 
 
 def critical_lam(task: Task) -> float:
@@ -161,8 +168,9 @@ def critical_lam(task: Task) -> float:
     0.8924
     """
     check_task(task)
-    grid = np.geomspace(_LEAST / task.signal, MAX_LAM, _GRID)
-    repels = np.asarray(_oracle_growth(task, grid))[:, 0] > 0.0
+    validation.concrete("task", task, why="λ_c is searched for")
+    law, grid = law_of(task), np.geomspace(_LEAST / task.signal, MAX_LAM, _GRID)
+    repels = np.asarray(_oracle_growth(law, grid))[:, 0] > 0.0
     if repels[0]:
         return 0.0
     if not repels.any():
@@ -170,7 +178,7 @@ def critical_lam(task: Task) -> float:
     place = int(np.argmax(repels))
 
     def growth(lam: float) -> float:
-        return float(_oracle_growth(task, np.full(_GRID, lam))[0, 0])
+        return float(np.asarray(_oracle_growth(law, np.asarray(lam)))[0])
 
     return root_between(growth, float(grid[place - 1]), float(grid[place]))
 
@@ -192,7 +200,11 @@ def origin_growth(task: Task, lam: Any) -> Float[Array, "*batch"]:
     0.7668
     """
     check_task(task)
-    lam = inverse_temperature(lam)
+    return _at_origin(law_of(task), inverse_temperature(lam))
+
+
+@pointwise
+def _at_origin(task: Law, lam: Array) -> Array:
     p, _, twice = scales(task, lam)
     q = 2.0 * twice * p / math.sqrt(math.pi)
     fall = 2.0 * task.signal**2 * zeta_of(jnp.zeros_like(lam), lam * task.gamma)

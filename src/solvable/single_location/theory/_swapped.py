@@ -9,12 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from ... import validation
+from ...compiling import jit
 from ...numerics.roots import root_between
 from ..state import NAMES, State
-from ..task import MAX_LAM, Task, check_task
+from ..task import MAX_LAM, Law, Task, check_task, law_of
 from ._arguments import inverse_temperature, one_inverse_temperature
 from ._field import field_of
 from ._miss import miss_of
+from ._pointwise import pointwise
 from ._zeta import zeta_of
 
 _GRID = 400
@@ -36,7 +39,7 @@ class Swapped(eqx.Module):
     capped: Bool[Array, "*batch"]
 
 
-def _parts(task: Task, lam: Array) -> tuple[Array, Array, Array]:
+def _parts(task: Law, lam: Array) -> tuple[Array, Array, Array]:
     """θ, whether it is capped, and the excess risk without what the other tokens add."""
     s = lam * task.gamma
     u, w = jnp.sqrt(1.0 + 2.0 * s**2), jnp.sqrt(1.0 + 4.0 * s**2)
@@ -75,7 +78,11 @@ def swapped(task: Task, lam: Any) -> Swapped:
     (0.62977, 0.115512)
     """
     check_task(task)
-    lam = inverse_temperature(lam)
+    return _minimum(law_of(task), inverse_temperature(lam))
+
+
+@pointwise
+def _minimum(task: Law, lam: Array) -> Swapped:
     theta, capped, own = _parts(task, lam)
     zero = jnp.zeros_like(theta)
     excess = own + (task.length - 1) * zeta_of(jnp.zeros_like(lam), lam)
@@ -98,12 +105,13 @@ def swapped_gap(task: Task, lam: Any) -> Float[Array, "*batch"]:
     -0.0294
     """
     check_task(task)
-    lam = inverse_temperature(lam)
+    return _gap(law_of(task), inverse_temperature(lam))
+
+
+@pointwise
+def _gap(task: Law, lam: Array) -> Array:
     oracle = task.gamma**2 * miss_of(lam * task.signal, lam * task.gamma)
     return _parts(task, lam)[2] - oracle
-
-
-_gap = jax.jit(swapped_gap)
 
 
 def crossover_lam(task: Task) -> float:
@@ -121,8 +129,9 @@ def crossover_lam(task: Task) -> float:
     0.0907
     """
     check_task(task)
-    grid = np.geomspace(1e-2 / task.signal, MAX_LAM, _GRID)
-    worse = np.asarray(_gap(task, grid)) > 0.0
+    validation.concrete("task", task, why="the crossover is searched for")
+    law, grid = law_of(task), np.geomspace(1e-2 / task.signal, MAX_LAM, _GRID)
+    worse = np.asarray(_gap(law, grid)) > 0.0
     if not worse.any():
         return math.inf
     place = int(np.argmax(worse))
@@ -130,13 +139,13 @@ def crossover_lam(task: Task) -> float:
         return 0.0
 
     def gap(lam: float) -> float:
-        return float(_gap(task, np.full(_GRID, lam))[0])
+        return float(_gap(law, np.asarray(lam)))
 
     return root_between(gap, float(grid[place - 1]), float(grid[place]))
 
 
-@eqx.filter_jit
-def _jacobian(task: Task, x: State, lam: Array) -> Float[Array, "5 5"]:
+@jit
+def _jacobian(task: Law, x: State, lam: Array) -> Float[Array, "5 5"]:
     def velocity(y: Array) -> Array:
         found = field_of(task, State.raw(*y), lam)
         return jnp.stack([getattr(found, name) for name in NAMES])
@@ -163,8 +172,10 @@ def swapped_rates(task: Task, lam: Any) -> Float[np.ndarray, " rates"]:
     """
     check_task(task)
     lam = one_inverse_temperature(lam)
+    validation.concrete("task and lam", task, lam, why="the eigenvalues are sorted")
     found = swapped(task, lam)
-    matrix = np.array(_jacobian(task, found.state, lam))
+    with jax.ensure_compile_time_eval():
+        matrix = np.array(_jacobian(law_of(task), found.state, lam))
     if found.capped:
         kappa, nu, rho = (NAMES.index(name) for name in ("kappa", "nu", "rho"))
         matrix[:, [kappa, nu]] += matrix[:, [rho]]
