@@ -98,14 +98,6 @@ def test_training_in_finite_contexts_reaches_the_optimum():
     assert one.loss[-1].item() == pytest.approx(deep.optimum(fixed).loss.item(), rel=1e-6)
 
 
-def test_a_resumed_run_is_one_run():
-    whole = deep.train(NARROW, ZERO, depth=4, lr=1.0, steps=40, log_every=10)
-    first = deep.train(NARROW, ZERO, depth=4, lr=1.0, steps=20, log_every=10)
-    rest = deep.train(NARROW, ZERO, depth=4, lr=1.0, steps=40, log_every=10, resume=first)
-    np.testing.assert_array_equal(rest.gamma, whole.gamma)
-    np.testing.assert_array_equal(rest.step, whole.step)
-
-
 def test_interrupted_training_keeps_what_it_has():
     def stop(step, steps):
         raise KeyboardInterrupt

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.labs import deep_icl as lab
 
+from solvable import compiling
 from solvable import deep_icl as deep
 from solvable.deep_icl.task import rotations
-from solvable.deep_icl.theory import medium_descent, medium_of
+from solvable.deep_icl.theory import medium_descent, medium_of, upper_edge
 
 
 def test_power_law_spectra():
@@ -128,6 +130,30 @@ def test_single_contexts_are_the_descent_they_stand_for():
         (lambda: deep.RotatedStructure(1.0, 1.0, 8, context=0), r"context must be a whole number"),
         (lambda: deep.Init(), r"gamma or weights must be given, and only one"),
         (lambda: deep.Init(weights=[1.0, 2.0]), r"weights must be a single number or shape \(4,\)"),
+        (
+            lambda: deep.sample(deep.RotatedStructure(1.0, 1.0, 10**5, context=10**5), 10**6),
+            r"contexts must be smaller than 1000000: that takes about .* bytes of memory",
+        ),
+        (lambda: deep.sample(deep.Isotropic(1.0, dim=2), 3, seed=2**63), r"seed must be a whole"),
+        (
+            lambda: deep.loss(
+                deep.RotatedStructure(1.0, 1.0, 10**7, context=9), gamma=1.0, depth=4000
+            ),
+            r"dim must be smaller than 10000000",
+        ),
+        (
+            lambda: deep.shifted_loss(deep.FixedStructure(1.0, 1.0, 10**6), 0.1),
+            r"dim must be smaller than 1000000",
+        ),
+        (lambda: deep.loss(deep.Isotropic(1.0), gamma=[1.0, math.nan]), r"gamma must lie in"),
+        (
+            lambda: deep.gamma_prediction(np.ones((2, 3)), np.ones((3, 2)), np.ones(2), 1),
+            r"gamma must be a square matrix",
+        ),
+        (
+            lambda: deep.gamma_prediction(np.eye(2), np.ones((3, 2)), np.ones(4), 1),
+            r"y must be the labels of 1 to 3 tokens, not shape \(4,\)",
+        ),
         (lambda: deep.sample(deep.Isotropic(1.0), 3), r"dim must be given to draw contexts"),
         (lambda: deep.sample(deep.FixedStructure(1.0, 1.0, 4), 3), r"context must be finite"),
         (lambda: deep.loss(3.0, gamma=1.0), r"task must be a deep_icl.Isotropic or .*, not float"),
@@ -219,11 +245,31 @@ def test_bad_input_gets_one_sentence(make, words):
         make()
 
 
-def test_double_precision_is_asked_for():
+BUILT = deep.RotatedStructure(1.0, 1.0, 4, context=6, queries=2)
+GIVEN = {
+    "sample": lambda: deep.sample(BUILT, 2),
+    "draw_spectra": lambda: deep.draw_spectra(BUILT, 2),
+    "edge": lambda: deep.edge(BUILT),
+    "optimum": lambda: deep.optimum(BUILT, depth=2),
+    "floor": lambda: deep.floor(BUILT, "context"),
+    "curve_law": deep.curve_law,
+    "Init": lambda: deep.Init(gamma=0.0),
+    "train_softmax": lambda: deep.train_softmax(BUILT, depth=2, steps=1),
+    "LinearAttention": lambda: deep.LinearAttention.aligned(np.eye(2), dim=3, depth=1),
+}
+PUBLIC = {
+    name: lambda function=function, point=point: function(**point)
+    for name, (function, point) in {**lab.TRACED, **lab.HOST}.items()
+}
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_nothing_is_computed_in_single_precision():
     jax.config.update("jax_enable_x64", False)
     try:
-        with pytest.raises(ValueError, match=r"needs double precision"):
-            deep.optimum(deep.RotatedStructure(1.0, 1.0, 8), depth=2)
+        for call in (*GIVEN.values(), *PUBLIC.values()):
+            with pytest.raises(ValueError, match=r"needs double precision"):
+                call()
     finally:
         jax.config.update("jax_enable_x64", True)
 
@@ -232,7 +278,8 @@ def test_double_precision_is_asked_for():
 def loss_and_slope(medium, gamma, narrow):
     """The kernel behind `loss`: whatever the numbers, it compiles twice."""
     options = {"points": 64, "narrow": narrow, "noisy": False}
-    return medium_descent(medium, jnp.asarray(0.0), gamma, jnp.asarray(8.0), **options)
+    top = upper_edge(medium, narrow)
+    return medium_descent(medium, top, jnp.asarray(0.0), gamma, jnp.asarray(8.0), **options)
 
 
 @given(
@@ -270,3 +317,37 @@ def test_equivalent_losses_and_gradients_are_numbers(nu, beta, width, context, p
     assert np.isfinite(value)
     assert np.isfinite(slope)
     assert value > 0.0
+
+
+def compilations(function, *args, **options):
+    """How many modules a call compiles."""
+    before = compiling._state["compiled"]
+    function(*args, **options)
+    return compiling._state["compiled"] - before
+
+
+def test_other_numbers_of_steps_depths_and_directions_compile_nothing():
+    task = {"nu": 1.25, "beta": 1.0, "context": 30}
+    deep.loss(deep.RotatedStructure(**task, dim=40), step=0.6, depth=[1, 2])
+    for dim, steps, depth in ((40, [0.1, 0.2, 0.3], 4), (48, 0.4, [1, 3, 9]), (35, [0.5], 16)):
+        other = deep.RotatedStructure(**{**task, "context": dim}, dim=dim)
+        assert compilations(deep.loss, other, step=steps, depth=depth) == 0
+
+
+def test_closed_forms_of_given_numbers_compile_nothing():
+    def ask(dim):
+        rotated, fixed = deep.RotatedStructure(1.25, 1.0, dim), deep.FixedStructure(1.25, 1.0, dim)
+        deep.loss(rotated, gamma=[0.5, 1.0], depth=[2, None])
+        deep.optimum(rotated, depth=[1, 4])
+        deep.floor(deep.RotatedStructure(1.25, 1.0, dim, width=3), "width")
+        deep.loss_curve(rotated, [0.1, 1.0], 3, start=deep.Init(weights=0.3))
+        deep.loss_curve(fixed, [0.1, 1.0], [1, 3])
+        deep.optimum(deep.FixedStructure(1.25, 1.0, dim, context=9))
+        deep.shifted_loss(fixed, 0.1)
+        deep.untied_loss(rotated, [0.5, 1.0])
+        deep.edge(deep.RotatedStructure(1.25, 1.0, dim, width=3, context=9))
+        deep.optimum(deep.Isotropic(2.0, noise=0.1 * dim), depth=[1, 4, None])
+        deep.sgd_curve(deep.Isotropic(2.0), lr=0.1, steps=dim, batch=1.0, queries=1.0)
+
+    ask(7)
+    assert compilations(ask, 8) == 0

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .. import validation
+from .. import memory, validation
+from .run import contexts_of
 from .task import FixedStructure, Isotropic, RotatedStructure, Task, check_task
 from .theory import depths_of, gammas_of
 
@@ -53,6 +53,7 @@ class Spectra:
         Returns:
             Losses, of shape (gamma's shape, depth's shape, contexts).
         """
+        validation.concrete("gamma and step", gamma, step, why="drawn contexts are looked at")
         depths = depths_of(depth)
         places, by_step = gammas_of(gamma, step)
         if by_step and np.isinf(depths).any():
@@ -127,25 +128,28 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
     """
     check_task(task)
     validation.needs_double("the loss in single contexts")
-    count = validation.whole("contexts", contexts, 1)
+    validation.concrete("task and gamma", task, gamma, why="contexts are drawn")
+    count = contexts_of(contexts)
     generator = np.random.default_rng([validation.whole("seed", seed), 3])
     if isinstance(task, Isotropic):
         if task.dim is None:
             raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
-        lam = jnp.ones(task.dim)
+        lam = np.ones(task.dim)
         share = lam / task.dim
     else:
-        lam, share = task.lam, task.share
+        lam, share = np.asarray(task.lam), np.asarray(task.share)
     if gamma is not None:
         check_task(task, FixedStructure)
         row = validation.floating("gamma", gamma)
         validation.shaped("gamma", row, lam.shape)
         validation.within("gamma", row, 0.0, open_low=True)
-        lam = lam * row  # in the frame of Γ^-½ x
+        lam = lam * np.asarray(row)  # in the frame of Γ^-½ x
     width = task.width if isinstance(task, RotatedStructure) else lam.shape[0]
     assert width is not None
+    many = 8.0 * count * width * (width + 3) + 64.0 * lam.size * max(lam.size, task.context or 1)
+    memory.refuse("contexts", contexts, many)
     room = max(1, _ENTRIES // (lam.size * max(lam.size, task.context or 1)))
-    law = np.asarray(lam), np.asarray(share), float(task.noise)
+    law = lam, share, float(task.noise)
     parts = [
         _draw(*law, generator, min(room, count - done), width, task.context)
         for done in range(0, count, room)

@@ -6,12 +6,25 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from .. import training, validation
-from .run import Layers, Request, Run, Time
+from .. import memory, training, validation
+from ..compiling import jit, stage
+from .arrays import unpacked
+from .run import MAX_DEPTH, Layers, Request, Run, Time, contexts_of
 from .start import Init
-from .task import Contexts, FixedStructure, Isotropic, RotatedStructure, Task, draw, rotations
+from .task import (
+    MAX_DIM,
+    Contexts,
+    FixedStructure,
+    Isotropic,
+    RotatedStructure,
+    Task,
+    draw,
+    is_silent,
+    rotations,
+)
 
 _ROOM = 2**24  # numbers of the contexts that are held at once
 _MOST = 2**30  # and of a single one
@@ -59,11 +72,11 @@ class LinearAttention(eqx.Module):
         >>> model.read.shape, round(model.gamma.item(), 6)
         ((3, 3), 1.0)
         """
-        depth = _depth(gamma, depth)
-        width = gamma.shape[-1]
-        eye = jnp.broadcast_to(jnp.eye(width, dtype=gamma.dtype), gamma.shape)
-        one = jnp.ones(gamma.shape[:-2], gamma.dtype)
-        return cls._of(eye, gamma, one, validation.whole("dim", dim, width), depth)
+        _, matrix = unpacked(_matrix(gamma))
+        depth, width = _depth(matrix, depth), matrix.shape[-1]
+        eye, one = np.broadcast_to(np.eye(width), matrix.shape), np.ones(matrix.shape[:-2])
+        dim = validation.whole("dim", dim, width, MAX_DIM)
+        return cls._of(eye, matrix, one, dim, depth)
 
     @classmethod
     def of_weights(
@@ -80,24 +93,33 @@ class LinearAttention(eqx.Module):
         >>> LinearAttention.of_weights(jnp.asarray([2.0, 1.0, 0.5, 1.0]), dim=3, depth=4).gamma
         Array(2., dtype=float64)
         """
+        dim = validation.whole("dim", dim, 1, MAX_DIM)
         width = dim if width is None else validation.whole("width", width, 1, dim)
-        x, q, k, v = weights
-        eye = jnp.eye(width, dtype=weights.dtype)
-        model = cls._of(q * eye, k * eye, v, dim, validation.whole("depth", depth, 1))
-        return eqx.tree_at(lambda m: m.read, model, x * model.read)
+        number = validation.floating("weights", weights)
+        validation.shaped("weights", number, (4,))
+        _, four = unpacked(number)
+        x, q, k, v = four
+        memory.refuse("width", width, 64.0 * (width + 1) ** 2)
+        eye = np.eye(width)
+        return cls._of(q * eye, k * eye, v, dim, validation.whole("depth", depth, 1), x)
 
     @classmethod
-    def _of(cls, query: Array, key: Array, value: Array, dim: int, depth: int) -> "LinearAttention":
+    def _of(
+        cls, query: Any, key: Any, value: Any, dim: int, depth: int, scale: Any = 1.0
+    ) -> "LinearAttention":
+        """Of W_q and W_k within the x-subspace, w_v, and W_x there over the identity."""
+        xp, query, key, value, scale = unpacked(query, key, value, scale)
         width = query.shape[-1]
+        memory.refuse("dim", dim, 16.0 * (width + 1) * dim)
         edge = [(0, 0)] * (query.ndim - 2)
-        last = jnp.zeros(width + 1, query.dtype).at[width].set(1.0)
+        label = np.arange(width + 1) == width
         return cls(
-            read=jnp.eye(width + 1, dim, dtype=query.dtype).at[width].set(0.0),
-            label=last,
-            query=jnp.pad(query, [*edge, (0, 1), (0, 1)]),
-            key=jnp.pad(key, [*edge, (0, 1), (0, 1)]),
-            value=jnp.pad(value[..., None, None], [*edge, (width, 0), (width, 0)]),
-            out=last,
+            read=stage(scale * (np.eye(width + 1, dim) * ~label[:, None])),
+            label=stage(label.astype(float)),
+            query=stage(xp.pad(query, [*edge, (0, 1), (0, 1)])),
+            key=stage(xp.pad(key, [*edge, (0, 1), (0, 1)])),
+            value=stage(xp.pad(value[..., None, None], [*edge, (width, 0), (width, 0)])),
+            out=stage(label.astype(float)),
             depth=depth,
         )
 
@@ -127,19 +149,20 @@ class LinearAttention(eqx.Module):
     @property
     def weights(self) -> Float[Array, "4 *layers"]:
         """(w_x, w_q, w_k, w_v): means over the diagonals of the aligned parts."""
-        width = self.read.shape[0] - 1
-        layers = self.query.shape[:-2]
-        read = jnp.broadcast_to(_diagonal(self.read[:, :width]).mean(), layers)
-        parts = [_diagonal(m).mean(-1) for m in (self.query, self.key)]
-        return jnp.stack([read, *parts, self.value[..., -1, -1]])
+        xp, read, query, key, value = unpacked(self.read, self.query, self.key, self.value)
+        width, layers = read.shape[0] - 1, query.shape[:-2]
+        first = xp.broadcast_to(_diagonal(read[:, :width]).mean(), layers)
+        parts = [_diagonal(m).mean(-1) for m in (query, key)]
+        return stage(xp.stack([first, *parts, value[..., -1, -1]]))
 
     @property
     def gamma(self) -> Float[Array, "*layers"]:
         """γ, the mean diagonal of ``w_v W_xᵀ W_qᵀ W_k W_x`` within the x-subspace."""
-        width = self.read.shape[0] - 1
-        read = self.read[:width, :width]
-        query, key = self.query[..., :width, :width] @ read, self.key[..., :width, :width] @ read
-        return self.value[..., -1, -1] * jnp.einsum("...ij,...ij->...", query, key) / width
+        xp, read, query, key, value = unpacked(self.read, self.query, self.key, self.value)
+        width = read.shape[0] - 1
+        read = read[:width, :width]
+        query, key = query[..., :width, :width] @ read, key[..., :width, :width] @ read
+        return stage(value[..., -1, -1] * xp.einsum("...ij,...ij->...", query, key) / width)
 
 
 def context_weights(
@@ -191,21 +214,49 @@ def gamma_prediction(
     >>> gamma_prediction(jnp.eye(1), x, jnp.asarray([2.0, 2.0]), 1).tolist()
     [6.0]
     """
+    matrix = _matrix(gamma)
+    tokens, labels = validation.floating("x", x), validation.floating("y", y)
+    for name, given in (("gamma", matrix), ("x", tokens), ("y", labels)):
+        validation.within(name, given, -1e30, 1e30)
+    if tokens.ndim != 2 or tokens.shape[1] < matrix.shape[-1]:
+        raise ValueError(
+            f"x must be tokens of at least {matrix.shape[-1]} coordinates, not shape {tokens.shape}"
+        )
+    if labels.ndim != 1 or not 0 < labels.shape[0] <= tokens.shape[0]:
+        raise ValueError(
+            f"y must be the labels of 1 to {tokens.shape[0]} tokens, not shape {labels.shape}"
+        )
+    return _predicted(matrix, tokens, labels, _depth(matrix, depth))
+
+
+@jit(static_argnames="depth")
+def _predicted(gamma: Array, x: Array, y: Array, depth: int) -> Float[Array, " asked"]:
     labelled = y.shape[0]
     return x[labelled:, : gamma.shape[-1]] @ context_weights(gamma, x[:labelled], y, depth)
 
 
-def _depth(gamma: Array, depth: int) -> int:
-    depth = validation.whole("depth", depth, 1)
+def _matrix(gamma: Any) -> Float[Array, "*layers width width"]:
+    """Γ, or one for each layer, or an error that says what it must be."""
+    matrix = validation.floating("gamma", gamma)
+    if matrix.ndim not in (2, 3) or matrix.shape[-1] != matrix.shape[-2] or not matrix.size:
+        raise ValueError(
+            f"gamma must be a square matrix, or one for each layer, not shape {matrix.shape}"
+        )
+    return matrix
+
+
+def _depth(gamma: Any, depth: int) -> int:
+    depth = validation.whole("depth", depth, 1, MAX_DEPTH)
     if gamma.ndim == 3 and gamma.shape[0] != depth:
         raise ValueError(f"gamma must have {depth} layers, as many as depth, not {gamma.shape[0]}")
     return depth
 
 
-def _diagonal(matrix: Float[Array, "... width more"]) -> Float[Array, "... least"]:
+def _diagonal(matrix: Any) -> Any:
     """The diagonal of a matrix, without the coordinate of the label."""
     least = min(matrix.shape[-2] - 1, matrix.shape[-1])
-    return jnp.diagonal(matrix, axis1=-2, axis2=-1)[..., :least]
+    xp, matrix = unpacked(matrix)
+    return xp.diagonal(matrix, axis1=-2, axis2=-1)[..., :least]
 
 
 def _each_layer(
@@ -231,9 +282,11 @@ def _descend(
     return _each_layer(layer, jnp.zeros_like(target), gamma, gamma.ndim == 3, depth)[0]
 
 
-def _finite_loss(task: Task, gamma: Array, depth: int, key: Array, count: int) -> Array:
+def _finite_loss(
+    task: Task, gamma: Array, depth: int, key: Array, count: int, silent: bool
+) -> Array:
     """The mean loss of Γ on fresh contexts with P tokens."""
-    data = draw(task, key, count)
+    data = draw(task, key, count, silent)
     labelled, width = task.context, gamma.shape[-1]
 
     def fit(x: Array, y: Array) -> Array:
@@ -322,6 +375,7 @@ class _Contexts(eqx.Module):
     depth: int = eqx.field(static=True)
     contexts: int = eqx.field(static=True)
     chunks: int = eqx.field(static=True)
+    silent: bool = eqx.field(static=True, default=False)
 
     def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
         """The mean loss on `count` fresh contexts."""
@@ -360,7 +414,7 @@ class GammaDescent(_Contexts):
         """Of Γ; exact where a context is the same as any other."""
         task = self.task
         if task.context is not None:
-            return _finite_loss(task, weights, self.depth, key, count)
+            return _finite_loss(task, weights, self.depth, key, count, self.silent)
         if _is_exact(task):
             root = jnp.diag(jnp.sqrt(task.omega))
             return exact_loss(weights, task.lam, root, self.depth)
@@ -378,7 +432,8 @@ class AttentionDescent(_Contexts):
 
     def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
         """Of the predictions at the queries."""
-        return token_loss(weights, draw(self.task, key, count), self.task.context)
+        data = draw(self.task, key, count, self.silent)
+        return token_loss(weights, data, self.task.context)
 
     def seen(self, weights: Any) -> dict[str, Array]:
         """γ and the four weights."""
@@ -414,8 +469,8 @@ def split_contexts(contexts: int, size: int) -> int:
         raise ValueError(
             f"context, queries, dim or depth must be smaller: a context has {size:.3g} numbers"
         )
-    fits = (c for c in range(1, contexts) if contexts % c == 0 and contexts // c * size <= _ROOM)
-    return next(fits, contexts)
+    fewest = -(-contexts * size // _ROOM)
+    return next((c for c in range(max(1, fewest), contexts) if contexts % c == 0), contexts)
 
 
 def train_brute(
@@ -472,30 +527,34 @@ def train_brute(
     >>> train_brute(task, Init(gamma=0.0), depth=2, lr=0.1, steps=5, contexts=8).gamma.shape
     (6,)
     """
-    count = validation.whole("contexts", contexts, 1)
-    request = Request.check(task, start, depth, lr, layers, time, count, seed)
+    contexts = contexts_of(contexts)
+    request = Request.check(task, start, depth, lr, layers, time, contexts, seed)
     dim, width, depth = task.dim, task.width, request.depth
     if dim is None or width is None:
         raise ValueError("dim must be given to train on contexts: Isotropic(alpha, dim=…)")
     tokens = (task.context or 0) + (task.queries or 0)
-    dtype = jnp.result_type(float)
-    rate, begin = request.rate.astype(dtype), request.start.astype(dtype)
+    matrices = 3 if request.attention else depth if request.untied else 1
+    memory.refuse("width", width, 32.0 * matrices * (width + 1) ** 2)
+    rate, begin = float(request.rate), np.asarray(request.start)
     if request.attention:
         labelled_queries(task)
-        params = LinearAttention.of_weights(begin, dim=dim, depth=depth, width=width)
-        rates = jax.tree.map(lambda x: jnp.zeros((), dtype), params)
-        read = (rate * width * jnp.ones(width + 1, dtype)).at[width].set(0.0)[:, None]
+        params = LinearAttention.of_weights(request.start, dim=dim, depth=depth, width=width)
+        rates = jax.tree.map(lambda x: stage(0.0), params)
+        read = rate * width * (np.arange(width + 1) < width)[:, None]
         trained = (read, rate * width, rate * width, rate)
-        rates = eqx.tree_at(lambda m: (m.read, m.query, m.key, m.value), rates, trained)
+        rates = eqx.tree_at(
+            lambda m: (m.read, m.query, m.key, m.value), rates, jax.tree.map(stage, trained)
+        )
         kind, size = AttentionDescent, tokens * (dim + 4 * depth * (width + 1))
     else:
         if not isinstance(task, FixedStructure):
-            begin = jnp.broadcast_to(begin[..., None], (*begin.shape, width))
-        params = jnp.einsum("...n,nm->...nm", begin, jnp.eye(width, dtype=dtype))
+            begin = np.broadcast_to(begin[..., None], (*begin.shape, width))
+        params = stage(begin[..., None] * np.eye(width))
         rates = rate if isinstance(task, FixedStructure) else rate * width
-        rates = rates * depth if request.untied else rates
+        rates = stage(rates * depth if request.untied else rates)
         kind, size = GammaDescent, max(tokens, width) * dim + 2 * depth * dim
-    count = 1 if _is_exact(task) else count
+    exact = _is_exact(task)
+    count = 1 if exact else contexts
     problem = kind(
         task=task,
         rate=rates,
@@ -503,7 +562,9 @@ def train_brute(
         depth=depth,
         contexts=count,
         chunks=split_contexts(count, size),
+        silent=is_silent(task),
     )
+    drawn = {"contexts": count, "seed": request.seed, "chunks": problem.chunks}
 
     pace = float(validation.floating("lr", lr))  # time is that of the rate which was given
 
@@ -512,8 +573,10 @@ def train_brute(
 
     return training.follow(
         problem,
-        (params, jnp.asarray(0)),
+        (params, stage(0)),
         label,
+        origin=request.origin("deep_icl.train_brute", **({} if exact else drawn)),
+        lr=request.rate,
         steps=steps,
         log_every=log_every,
         progress=progress,

@@ -4,18 +4,21 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import training, validation
+from ..compiling import stage
 from .run import Layers, Request, Run, Time
 from .start import Init, gamma_of
 from .task import FixedStructure, RotatedStructure, Task
 from .theory import (
+    FixedLaw,
     Medium,
     Spectral,
     check_noise,
     fixed_equivalent,
+    fixed_law,
     is_population,
     medium_descent,
     medium_of,
@@ -24,6 +27,7 @@ from .theory import (
     single_layer_loss,
     spectral,
     spectral_loss,
+    upper_edge,
 )
 
 
@@ -51,6 +55,7 @@ class Equivalent(eqx.Module):
     """The deterministic equivalent of a `RotatedStructure` with finite width or context."""
 
     medium: Medium
+    top: Float[Array, ""]
     noise: Float[Array, ""]
     depth: Float[Array, ""]
     points: int = eqx.field(static=True)
@@ -61,6 +66,7 @@ class Equivalent(eqx.Module):
         """𝓛 and d𝓛/dγ."""
         value, descent = medium_descent(
             self.medium,
+            self.top,
             self.noise,
             gamma,
             self.depth,
@@ -74,8 +80,9 @@ class Equivalent(eqx.Module):
 class Preconditioned(eqx.Module):
     """A diagonal Γ in contexts of P tokens: exact for one layer, the equivalent for more."""
 
-    task: FixedStructure
-    depth: int = eqx.field(static=True)
+    law: FixedLaw
+    depth: Float[Array, ""]
+    single: bool = eqx.field(static=True)
     points: int = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
 
@@ -83,10 +90,10 @@ class Preconditioned(eqx.Module):
         """𝓛 and d𝓛/dγ."""
 
         def value(gamma: Float[Array, " dim"]) -> Float[Array, ""]:
-            if self.depth == 1:
-                return single_layer_loss(self.task, gamma)
-            deep = float(self.depth)
-            return fixed_equivalent(self.task, gamma, deep, self.points, noisy=self.noisy)[0]
+            if self.single:
+                return single_layer_loss(self.law, gamma)
+            options = {"points": self.points, "noisy": self.noisy}
+            return fixed_equivalent(self.law, gamma, self.depth, **options)[0]
 
         return jax.value_and_grad(value)(gamma)
 
@@ -120,20 +127,21 @@ class Descent(eqx.Module):
 
 def _law(request: Request) -> Population | Equivalent | Preconditioned:
     task, depth = request.task, request.depth
-    deep = jnp.asarray(float(depth), request.rate.dtype)
+    deep = stage(float(depth))
     if is_population(task):
         return Population(spectral(task), deep, request.untied)
     if request.untied:
         raise ValueError("layers must be 'tied' where width or context is finite")
     noisy = check_noise(task)
-    if validation.is_concrete(request.start) and bool(jnp.any(request.start < 0.0)):
+    if bool(np.any(np.asarray(request.start) < 0.0)):
         raise ValueError("gamma must be at least 0 where width or context is finite")
     points = points_for(float(depth))
     if isinstance(task, FixedStructure):
-        return Preconditioned(task, depth, points, noisy)
+        return Preconditioned(fixed_law(task), deep, depth == 1, points, noisy)
     assert isinstance(task, RotatedStructure)
     narrow = task.width < task.dim
-    return Equivalent(medium_of(task), task.noise, deep, points, narrow, noisy)
+    medium = medium_of(task)
+    return Equivalent(medium, upper_edge(medium, narrow), task.noise, deep, points, narrow, noisy)
 
 
 def train(
@@ -184,8 +192,7 @@ def train(
     5.3333 0.026576
     """
     request = Request.check(task, start, depth, lr, layers, time, None, seed)
-    validation.needs_double("training in the small state space")
-    pace = jnp.asarray(float(depth if request.untied else 1), request.rate.dtype)
+    pace = stage(float(request.depth if request.untied else 1))
     problem = Descent(_law(request), pace, request.attention)
     label_pace = float(validation.floating("lr", lr))
 
@@ -196,6 +203,7 @@ def train(
         problem,
         request.start,
         label,
+        origin=request.origin("deep_icl.train"),
         lr=request.rate,
         steps=steps,
         log_every=log_every,

@@ -3,18 +3,21 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .. import training, validation
+from ..compiling import stage
+from .arrays import unpacked
 from .start import Init
-from .task import FixedStructure, Task, check_task
+from .task import FixedStructure, Task, check_task, seed_of, told
 
 Layers = Literal["tied", "untied"]
 Time = Literal["scalar", "matrix"]
 LAYERS: tuple[Layers, ...] = get_args(Layers)
 TIMES: tuple[Time, ...] = get_args(Time)
 MAX_DEPTH = 10**6
+MAX_CONTEXTS = 10**7  # of a step
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Request:
         start: γ at the start, with an axis of layers or directions where there is one; or the four
             weights of full attention.
         rate: the learning rate in scalar time.
+        given: the start as it was declared.
+        time: the unit of time that was asked for.
     """
 
     task: Task
@@ -52,6 +57,8 @@ class Request:
     untied: bool
     contexts: int | None
     seed: int
+    given: Init
+    time: Time
 
     @classmethod
     def check(
@@ -80,17 +87,35 @@ class Request:
             raise ValueError("layers must be 'tied' for the weights of full attention")
         if isinstance(task, FixedStructure) and (attention or untied):
             raise ValueError("a FixedStructure is trained with gamma and tied layers only")
-        contexts = None if contexts is None else validation.whole("contexts", contexts, 1)
+        contexts = None if contexts is None else contexts_of(contexts)
         width = task.width
         if time == "matrix":
             if width is None:
                 raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
-            rate = rate if isinstance(task, FixedStructure) else rate / width
+            _, given = unpacked(rate)
+            rate = rate if isinstance(task, FixedStructure) else stage(given / width)
         begin = start.weights if attention else _shaped(task, start.gamma, depth, untied)
         assert begin is not None
-        return cls(
-            task, begin, attention, depth, rate, untied, contexts, validation.whole("seed", seed)
-        )
+        seed = seed_of(seed)
+        return cls(task, begin, attention, depth, rate, untied, contexts, seed, start, time)
+
+    def origin(self, kind: str, **more: Any) -> dict[str, Any]:
+        """All that a run of this request depends on, for `training.follow`; more of some kinds."""
+        return {
+            "kind": kind,
+            "task": told(self.task),
+            "depth": self.depth,
+            "layers": "untied" if self.untied else "tied",
+            "start": {"gamma": self.given.gamma, "weights": self.given.weights},
+            "time": self.time,
+            **more,
+        }
+
+
+def contexts_of(contexts: Any) -> int:
+    """How many contexts, or an error."""
+    validation.whole("contexts", contexts, 1)
+    return validation.whole("contexts", contexts, 1, MAX_CONTEXTS)
 
 
 def _shaped(task: Task, gamma: Any, depth: int, untied: bool) -> Float[Array, "..."]:
@@ -98,4 +123,7 @@ def _shaped(task: Task, gamma: Any, depth: int, untied: bool) -> Float[Array, ".
     size = depth if untied else task.dim if isinstance(task, FixedStructure) else None
     allowed = ((),) if size is None else ((), (size,))
     validation.shaped("gamma", gamma, *allowed)
-    return gamma if size is None else jnp.broadcast_to(gamma, (size,))
+    if size is None:
+        return gamma
+    _, numbers = unpacked(gamma)
+    return stage(np.broadcast_to(numbers, (size,)))

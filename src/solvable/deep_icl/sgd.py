@@ -7,11 +7,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from .. import training, validation
+from ..compiling import stage
 from .model import mean_of_chunks, split_contexts
-from .task import Isotropic
+from .run import contexts_of
+from .task import MAX_CONTEXT, Isotropic, seed_of, told
 
 Place = tuple[Float[Array, "dim dim"], Int[Array, ""]]
 
@@ -116,27 +119,49 @@ def train_sgd(
         raise ValueError(f"task must be a deep_icl.Isotropic, not {type(task).__name__}")
     if task.dim is None or task.context is None:
         raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
-    queries = task.queries if queries is None else validation.whole("queries", queries, 1)
+    if queries is None:
+        queries = task.queries
+    else:
+        queries = validation.whole("queries", queries, 1, MAX_CONTEXT)
+    if not isinstance(noisy_queries, bool):
+        raise ValueError(f"noisy_queries must be true or false, not {noisy_queries!r}")
     rate = validation.floating("lr", lr)
     validation.shaped("lr", rate, ())
     validation.within("lr", rate, 0.0, open_low=True)
     if noisy_queries and queries is None:
         raise ValueError("queries must be given for noisy_queries: the mean over all has no noise")
-    count = validation.whole("contexts", contexts, 1)
+    count = contexts_of(contexts)
+    seed = seed_of(seed)
     problem = OneLayerSgd(
         task=task,
         lr=rate,
-        seed=jax.random.key(validation.whole("seed", seed)),
+        seed=jax.random.key(seed),
         queries=queries,
         noisy=noisy_queries,
         contexts=count,
         chunks=split_contexts(count, (task.context + (queries or 0)) * task.dim),
     )
-    place = (jnp.zeros((task.dim, task.dim), jnp.result_type(float)), jnp.asarray(0))
+    place = (stage(np.zeros((task.dim, task.dim))), stage(0))
 
     def label(history: training.History, _: float) -> SgdRun:
         return SgdRun.of(history, float(rate))
 
     return training.follow(
-        problem, place, label, steps=steps, log_every=log_every, progress=progress, resume=resume
+        problem,
+        place,
+        label,
+        origin={
+            "kind": "deep_icl.train_sgd",
+            "task": told(task),
+            "contexts": count,
+            "queries": queries,
+            "noisy_queries": noisy_queries,
+            "seed": seed,
+            "chunks": problem.chunks,
+        },
+        lr=rate,
+        steps=steps,
+        log_every=log_every,
+        progress=progress,
+        resume=resume,
     )

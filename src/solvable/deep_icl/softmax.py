@@ -25,10 +25,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from .. import training, validation
+from .. import memory, training, validation
+from ..compiling import jit
 from .model import labelled_queries, mean_of_chunks, split_contexts, token_loss
-from .run import MAX_DEPTH
-from .task import Contexts, Isotropic, Task, check_task, draw
+from .run import MAX_DEPTH, contexts_of
+from .task import Contexts, Isotropic, Task, check_task, draw, is_silent, seed_of, told
+
+_MOST_UNITS = 10**6
 
 
 class SoftmaxAttention(eqx.Module):
@@ -119,13 +122,14 @@ class SoftmaxDescent(eqx.Module):
     test: Contexts
     contexts: int = eqx.field(static=True)
     chunks: int = eqx.field(static=True)
+    silent: bool = eqx.field(static=True)
 
     def gradient(self, params: SoftmaxAttention, step: Int[Array, ""]) -> SoftmaxAttention:
         """That of the loss on this step's contexts."""
         length = self.test.y.shape[1] - (self.task.queries or 0)
 
         def look(key: Array, count: int) -> SoftmaxAttention:
-            data = draw(self.task, key, count)
+            data = draw(self.task, key, count, self.silent)
             return jax.grad(lambda model: token_loss(model, data, length))(params)
 
         return mean_of_chunks(look, jax.random.fold_in(self.seed, step), self.contexts, self.chunks)
@@ -136,12 +140,13 @@ class SoftmaxDescent(eqx.Module):
         return {"loss": token_loss(params, self.test, length)}
 
 
-@eqx.filter_jit
+@jit(filtered=True)
 def _prepare(
-    task: Task, seed: Key[Array, ""], contexts: int, chunks: int, **sizes: Any
+    task: Task, seed: Key[Array, ""], contexts: int, chunks: int, silent: bool, **sizes: Any
 ) -> tuple[SoftmaxDescent, SoftmaxAttention]:
     start, data, test = jax.random.split(seed, 3)
-    problem = SoftmaxDescent(task, data, draw(task, test, contexts), contexts, chunks)
+    fixed = draw(task, test, contexts, silent)
+    problem = SoftmaxDescent(task, data, fixed, contexts, chunks, silent)
     return problem, SoftmaxAttention.draw(task, start, **sizes)
 
 
@@ -190,30 +195,35 @@ def train_softmax(
     check_task(task)
     dim, labelled, asked = labelled_queries(task)
     depth = validation.whole("depth", depth, 1, MAX_DEPTH)
-    hidden = validation.whole("hidden", hidden, 1)
-    heads = validation.whole("heads", heads, 1)
-    count = validation.whole("contexts", contexts, 1)
+    hidden = validation.whole("hidden", hidden, 1, _MOST_UNITS)
+    heads = validation.whole("heads", heads, 1, _MOST_UNITS)
+    count = contexts_of(contexts)
+    seed = seed_of(seed)
     if not isinstance(mlp, bool):
         raise ValueError(f"mlp must be true or false, not {mlp!r}")
     rate = validation.floating("lr", lr)
     validation.shaped("lr", rate, ())
     validation.within("lr", rate, 0.0, open_low=True)
+    parameters = depth * hidden**2 * (3 * heads + 2 * mlp) + hidden * (dim + 2)
+    memory.refuse("hidden", hidden, 32.0 * parameters)  # with their gradient and AdamW's moments
     tokens = labelled + asked
     size = tokens * (dim + depth * (heads * (labelled + 3 * hidden) + 2 * hidden))
-    problem, model = _prepare(
-        task,
-        jax.random.key(validation.whole("seed", seed)),
-        count,
-        split_contexts(count, size),
-        depth=depth,
-        hidden=hidden,
-        heads=heads,
-        mlp=mlp,
-    )
+    sizes = {"depth": depth, "hidden": hidden, "heads": heads, "mlp": mlp}
+    chunks = split_contexts(count, size)
+    problem, model = _prepare(task, jax.random.key(seed), count, chunks, is_silent(task), **sizes)
     return training.follow(
         problem,
         model,
         training.Run.of,
+        origin={
+            "kind": "deep_icl.train_softmax, AdamW",
+            "task": told(task),
+            **sizes,
+            "rate": rate,
+            "contexts": count,
+            "seed": seed,
+            "chunks": chunks,
+        },
         optimizer=optax.adamw(float(rate) / heads),
         steps=steps,
         log_every=log_every,

@@ -3,10 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .. import validation
+from ..compiling import stage
+from .arrays import unpacked
 
 
 class Init(eqx.Module):
@@ -41,7 +43,8 @@ class Init(eqx.Module):
             validation.shaped("weights", weight, (), (4,))
             validation.within("weights", weight, -1e3, 1e3)
             if weight.ndim == 0:
-                weight = weight * jnp.asarray([2.0**0.5, 1.0, 1.0, 1.0], weight.dtype)
+                _, number = unpacked(weight)
+                weight = stage(number * np.array([2.0**0.5, 1.0, 1.0, 1.0]))
             self.weights = weight
 
     def __repr__(self) -> str:
@@ -53,10 +56,11 @@ class Init(eqx.Module):
         """γ = w_x² w_q w_k w_v of the four weights."""
         if self.weights is None:
             raise ValueError("weights must be given to have a γ of full attention")
-        return gamma_of(self.weights)
+        _, weights = unpacked(self.weights)
+        return stage(gamma_of(weights))
 
 
-def gamma_of(weights: Float[Array, " 4"]) -> Float[Array, ""]:
+def gamma_of(weights: Any) -> Any:
     """``γ = w_x² w_q w_k w_v``."""
     x, q, k, v = weights
     return x**2 * q * k * v

@@ -1,20 +1,23 @@
 """The three context laws, and samplers of real contexts."""
 
 import math
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from .. import validation
+from .. import memory, validation
+from ..compiling import jit, stage
+from .arrays import unpacked
 
 MAX_DIM = 10**7
 MAX_CONTEXT = 10**12
 MAX_ALPHA = 1e8
 MIN_LAM = 1e-150  # squares of eigenvalues must not underflow
+_MAX_SEED = 2**63 - 1
 
 
 class Isotropic(eqx.Module):
@@ -96,7 +99,8 @@ class Structured(eqx.Module):
             weight = validation.floating("omega", omega)
             validation.shaped("omega", weight, self.lam.shape)
             validation.within("omega", weight, 0.0, 1e100)
-            self.share = self.lam * weight
+            _, row, column = unpacked(self.lam, weight)
+            self.share = stage(row * column)
         self.noise = _number("noise", noise, 0.0, 1e6)
         self.context = _limited("context", context, MAX_CONTEXT)
         self.queries = _limited("queries", queries, MAX_CONTEXT)
@@ -109,7 +113,8 @@ class Structured(eqx.Module):
     @property
     def omega(self) -> Float[Array, " dim"]:
         """ω_k, the second moments of the task vector."""
-        return self.share / self.lam
+        _, share, lam = unpacked(self.share, self.lam)
+        return stage(share / lam)
 
 
 class FixedStructure(Structured):
@@ -219,14 +224,21 @@ class Contexts(eqx.Module):
     covariance: Float[Array, "contexts dim dim"]
 
 
-@partial(jax.jit, static_argnames="dim")
 def power_law(
     nu: Float[Array, ""], beta: Float[Array, ""], dim: int
 ) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
     """``λ_k = k^-ν`` and ``a_k ∝ k^-(νβ+1)``, ``Σ a_k = 1``."""
-    k = jnp.arange(1, dim + 1, dtype=nu.dtype)
-    share = k ** -(nu * beta + 1.0)
-    return k**-nu, share / jnp.sum(share)
+    xp, capacity, source = unpacked(nu, beta)
+    k = np.arange(1.0, dim + 1.0)
+    share = k ** -(capacity * source + 1.0)
+    return stage(k**-capacity), stage(share / xp.sum(share))
+
+
+def told(task: Task) -> dict[str, Any]:
+    """The law, field by field, what is most telling first: for the words on a run's problem."""
+    names = ["alpha", "nu", "beta", "dim", "width", "context", "noise", "queries", "lam", "share"]
+    fields = {name: getattr(task, name) for name in names if hasattr(task, name)}
+    return {"law": type(task).__name__, **fields}
 
 
 def check_task(task: Any, *allowed: Any) -> None:
@@ -235,6 +247,7 @@ def check_task(task: Any, *allowed: Any) -> None:
     if not isinstance(task, kinds):
         names = " or ".join(f"deep_icl.{kind.__name__}" for kind in kinds)
         raise ValueError(f"task must be a {names}, not {type(task).__name__}")
+    validation.needs_double("a task")
 
 
 def rotations(
@@ -247,8 +260,13 @@ def rotations(
     return q * jnp.sign(jnp.diagonal(r, axis1=1, axis2=2))[:, None, :]
 
 
-def draw(task: Task, key: Key[Array, ""], contexts: int) -> Contexts:
-    """Fresh contexts; `task` must have a finite context."""
+def is_silent(task: Task) -> bool:
+    """Whether there is no noise, which then need not be drawn."""
+    return validation.is_concrete(task.noise) and float(task.noise) == 0.0
+
+
+def draw(task: Task, key: Key[Array, ""], contexts: int, silent: bool = False) -> Contexts:
+    """Fresh contexts; `task` must have a finite context. Without noise none is drawn."""
     dim, labelled, asked = task.dim, task.context, task.queries or 0
     assert dim is not None
     assert labelled is not None
@@ -268,12 +286,13 @@ def draw(task: Task, key: Key[Array, ""], contexts: int) -> Contexts:
             b = jnp.einsum("cde,ce->cd", turn, b)
             covariance = jnp.einsum("cde,e,cfe->cdf", turn, task.lam, turn)
     y = jnp.einsum("cpd,cd->cp", x, b)
-    noise = task.noise * jax.random.normal(off, (contexts, labelled))
-    y = y.at[:, :labelled].add(noise)
+    if not silent:
+        noise = task.noise * jax.random.normal(off, (contexts, labelled))
+        y = y.at[:, :labelled].add(noise)
     return Contexts(x, y, b, covariance)
 
 
-_draw = eqx.filter_jit(draw)
+_draw = jit(draw, filtered=True)
 
 
 def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
@@ -292,8 +311,16 @@ def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
         raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
     if task.context is None:
         raise ValueError("context must be finite to draw contexts")
-    count = validation.whole("contexts", contexts, 1)
-    return _draw(task, jax.random.key(validation.whole("seed", seed)), count)
+    count = validation.whole("contexts", contexts, 1, MAX_CONTEXT)
+    tokens = task.context + (task.queries or 0)
+    memory.refuse("contexts", contexts, 16.0 * count * (tokens + task.dim) * (task.dim + 1))
+    return _draw(task, jax.random.key(seed_of(seed)), count, is_silent(task))
+
+
+def seed_of(seed: Any) -> int:
+    """A seed that JAX can take, or an error."""
+    validation.whole("seed", seed)
+    return validation.whole("seed", seed, 0, _MAX_SEED)
 
 
 def _number(name: str, value: Any, low: float, high: float, *, open_low: bool = False) -> Array:

@@ -152,7 +152,7 @@ class SolveDeepIcl:
         if over != "time" and self.axis.time != "scalar":
             raise ValueError(f"time is for --over time, not {over}")
         for depth in depths:
-            if depth != math.inf and not (depth == round(depth) and depth >= 1.0):
+            if depth != math.inf and not (depth >= 1.0 and depth % 1.0 == 0.0):
                 raise ValueError(f"depth must be a whole number, at least 1, or inf, not {depth:g}")
 
     def _words(self) -> str:
@@ -177,9 +177,8 @@ class SolveDeepIcl:
         import numpy as np
 
         from solvable import deep_icl
-        from solvable.validation import whole
 
-        task, points = self.task.build(), whole("points", self.times.points, 2)
+        task, points = self.task.build(), self.times.count()
         if math.inf in depths:
             raise ValueError("depth must be finite for --over gamma, which is γ/L, not inf")
         step = np.linspace(0.0, 2.0 / float(deep_icl.edge(task)), points)

@@ -11,6 +11,7 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import FixedStructure, gamma_curve, gamma_prediction, shift_radius, shifted_loss
@@ -56,7 +57,7 @@ def _curves(settings: Mapping[str, Any]) -> xr.Dataset:
     roots = turned * root[None, None, :]
     layered, early = [], []
     for depth in DEPTHS:
-        both = jax.jit(jax.vmap(lambda g, s, r, d=depth: exact_loss(g, s, r, d), (None, 0, 0)))
+        both: Any = jit(jax.vmap(lambda g, s, r, d=depth: exact_loss(g, s, r, d), (None, 0, 0)))
         ends = np.diag(depth / np.asarray(task.lam))
         stopped = np.diag(np.asarray(gamma_curve(task, TIME, depth)))
         for gamma, kept in ((ends, layered), (stopped, early)):
@@ -146,7 +147,7 @@ def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
     means, exact, errors = [], [], []
     for depth in depths:
         gamma = jnp.asarray(np.diag(depth / lam))
-        ask = jax.jit(jax.vmap(lambda x, y, g=gamma, d=depth: gamma_prediction(g, x, y, d), (0, 0)))
+        ask = jit(jax.vmap(lambda x, y, g=gamma, d=depth: gamma_prediction(g, x, y, d), (0, 0)))
         for turn in turned:
             squares, drawn = [], []
             for _ in range(contexts // _BATCH):

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.polynomial import Chebyshev
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import (
@@ -210,7 +211,7 @@ def _aligned() -> xr.Dataset:
         return gamma_prediction(jnp.asarray(gamma), x, y, depth)
 
     attention, matrix = (
-        np.asarray(jax.jit(jax.vmap(each))(data.x, labels)) for each in (model.__call__, one)
+        np.asarray(jit(jax.vmap(each))(data.x, labels)) for each in (model.__call__, one)
     )
     gap = np.max(np.abs(attention - matrix)) / np.max(np.abs(matrix))
     return xr.Dataset(attrs={"aligned_gap": float(gap)})

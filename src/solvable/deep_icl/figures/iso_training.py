@@ -10,6 +10,7 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import Init, Isotropic, loss_curve, optimum, sample, train, train_brute
@@ -81,7 +82,7 @@ def _sgd_excess(gamma: np.ndarray, depth: int, alpha: float, rate: float) -> flo
     def miss(gamma: jax.Array, x: jax.Array, y: jax.Array, b: jax.Array) -> jax.Array:
         return jnp.sum((b - context_weights(gamma, x, y, depth)) ** 2)
 
-    slopes = jax.jit(jax.vmap(jax.grad(miss), (None, 0, 0, 0)))
+    slopes = jit(jax.vmap(jax.grad(miss), (None, 0, 0, 0)))
     found = np.asarray(slopes(jnp.asarray(gamma), data.x, data.y, data.b))
     return 0.25 * rate * float(found.var(axis=0, ddof=1).sum())
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import (
@@ -141,7 +142,7 @@ def _matrices(settings: Mapping[str, Any], depth: int) -> xr.Dataset:
 def _saddle() -> xr.Dataset:
     """The curvature of the untied loss at the tied optimum, for two layers and for more."""
     task = RotatedStructure(nu=NU, beta=BETA_LARGE, dim=LARGE)
-    bend = jax.jit(jax.hessian(lambda gamma: untied_loss(task, gamma)))
+    bend = jit(jax.hessian(lambda gamma: untied_loss(task, gamma)))
     best = np.asarray(optimum(task, list(BENT)).gamma).tolist()
     bends = [np.asarray(bend(jnp.full(n, g))) for n, g in zip(BENT, best, strict=True)]
     apart = np.array([1.0, -1.0])
@@ -178,7 +179,7 @@ def _minima() -> xr.Dataset:
 def _leaving(settings: Mapping[str, Any]) -> xr.Dataset:
     """The flow of four layers: of equal ones, and of ones that start a little apart."""
     task = RotatedStructure(nu=NU, beta=BETA_LARGE, dim=LARGE)
-    slope = jax.jit(jax.grad(lambda gamma: untied_loss(task, gamma)))
+    slope = jit(jax.grad(lambda gamma: untied_loss(task, gamma)))
     t = np.geomspace(1.0, settings["leave"], 201)
 
     def follow(start: np.ndarray) -> np.ndarray:

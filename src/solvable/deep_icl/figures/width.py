@@ -10,6 +10,7 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
+from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
 from ...style import LAW, THEORY, TOKENS, colour, loglog, panels
 from .. import RotatedStructure, draw_spectra, edge, floor, loss, optimum
@@ -183,7 +184,7 @@ def _share(rows: np.ndarray, settings: Mapping[str, Any]) -> tuple[float, float]
 
         return jnp.mean(jax.vmap(one)(turned))
 
-    slope = jax.jit(jax.grad(mean))
+    slope = jit(jax.grad(mean))
     keys = jax.random.split(jax.random.key(SEED), settings["draws"] // CHUNK)
     parts = np.stack([np.asarray(slope(begin, key)) for key in keys])
     along = np.asarray(begin) / np.linalg.norm(np.asarray(begin))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import validation
-from ._exponents import TIMES, Time
+from ._exponents import TIMES, Number, Time
 from ._law import Law
 from ._resources import law
 from ._tail import check_spectrum
@@ -48,6 +48,7 @@ class AdditiveLaw:
         Args:
             t, width, depth, context: t, N, L and P, numbers or arrays of one common shape.
         """
+        validation.concrete("places", t, width, depth, context, why="the laws are summed")
         rows = {}
         given = {"t": t, "width": width, "depth": depth, "context": context}
         for name, value in given.items():
@@ -96,7 +97,7 @@ def _term(one: Law, x: np.ndarray) -> np.ndarray:
 
 
 def additive_law(
-    nu: float, beta: float, *, time: Time = "scalar", dim: int | float = 10**8
+    nu: Number, beta: Number, *, time: Time = "scalar", dim: int | float = 10**8
 ) -> AdditiveLaw:
     """The four laws of a spectrum, as one sum.
 
@@ -133,8 +134,8 @@ def additive_law(
 
 
 def additive_loss(
-    nu: float,
-    beta: float,
+    nu: Number,
+    beta: Number,
     *,
     t: Any = math.inf,
     width: Any = math.inf,

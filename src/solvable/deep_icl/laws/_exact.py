@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiling import stage
 from ._additive import additive_law
 from ._cost import Cost
 from ._curves import DepthCurves, steps
@@ -210,24 +211,23 @@ def equivalent(nu: float, beta: float, dim: int) -> tuple[Table, Edge]:
     A projector of rank N is taken D/N times as large, Γ_eff = γ (D/N) Π: only so is there a limit
     of large D. With Π itself training would take (D/N)² times as long, for no other loss.
     """
-    import jax.numpy as jnp
 
     from ..theory import Medium, points_for, totals, upper_edge
 
     tail = spectrum(nu, beta, dim)
-    lam, share, weight = (jnp.asarray(x) for x in (tail.lam, tail.share, tail.weight))
-    silent = jnp.asarray(0.0)
+    lam, share, weight = (stage(x) for x in (tail.lam, tail.share, tail.weight))
+    silent = stage(0.0)
 
     def medium(width: float, context: float) -> tuple[Medium, bool]:
-        numbers = jnp.asarray(width), jnp.asarray(1.0 / context)
+        numbers = stage(width), stage(1.0 / context)
         return Medium(lam, share, weight, *numbers), width < dim
 
     def table(width: float, context: float, etas: np.ndarray, max_depth: int) -> np.ndarray:
         m, narrow = medium(width, context)
-        depths = jnp.asarray(np.arange(1.0, max_depth + 1.0))
+        depths = stage(np.arange(1.0, max_depth + 1.0))
         points = points_for(float(max_depth))
         options = {"points": points, "narrow": narrow, "noisy": False}
-        steps = jnp.asarray(etas * dim / width)
+        steps = stage(etas * dim / width)
         return np.asarray(totals(m, silent, steps, depths, **options)[0])
 
     def edge(width: float, context: float) -> float:

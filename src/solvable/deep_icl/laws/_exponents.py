@@ -1,17 +1,20 @@
 """The exponents of the loss in time, depth, width, context and compute."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import equinox as eqx
+from jaxtyping import Array, Float
 
 from ... import validation
+from ..arrays import is_known, unpacked
 from ._tail import check_exponents
 
 Time = Literal["scalar", "matrix"]
 TIMES = ("scalar", "matrix")
+Number = float | Float[Array, ""]
 
 
-@dataclass(frozen=True)
-class Exponents:
+class Exponents(eqx.Module):
     """Exponents of the loss in each resource, the others without limit.
 
     Attributes:
@@ -22,15 +25,15 @@ class Exponents:
         unit: the unit of time, "scalar" or "matrix".
     """
 
-    time: float
-    depth: float
-    width: float
-    context: float
-    unit: Time = "scalar"
+    time: Number
+    depth: Number
+    width: Number
+    context: Number
+    unit: Time = eqx.field(default="scalar", static=True)
 
     def compute(
         self, t: float = 1.0, width: float = 2.0, depth: float = 1.0, context: float = 0.0
-    ) -> float:
+    ) -> Number:
         """The exponent of the loss in compute ``C = t^p N^q L^r P^s``, at the optimal shape.
 
         ``𝓛 ∝ C^-1/Σ(power/exponent)``; a resource with power 0 is without limit. With matrix time
@@ -42,6 +45,7 @@ class Exponents:
         >>> round(exponents(1.25, 0.8).compute(), 5)
         0.14815
         """
+        validation.concrete("powers", t, width, depth, context, why="their signs are looked at")
         powers = {"t": t, "width": width, "depth": depth, "context": context}
         for name, power in powers.items():
             number = validation.floating(name, power)
@@ -53,7 +57,7 @@ class Exponents:
         return 1.0 / total
 
 
-def exponents(nu: float, beta: float, time: Time = "scalar") -> Exponents:
+def exponents(nu: Number, beta: Number, time: Time = "scalar") -> Exponents:
     """The exponents of the rotated structure's loss in each resource.
 
     Time ``β/(2+β)``, depth β, width ``ν min(β,1)``, context ``ν min(β,2)``. At β = 1 the width's
@@ -71,17 +75,23 @@ def exponents(nu: float, beta: float, time: Time = "scalar") -> Exponents:
     """
     check_exponents(nu, beta)
     validation.one_of("time", time, TIMES)
-    ridge = float(max(nu, 1.0))
+    xp, nu, beta = unpacked(nu, beta)
+    ridge = xp.maximum(nu, 1.0)
     return Exponents(
-        time=beta / (2.0 + beta),
-        depth=float(beta),
-        width=ridge * min(beta, 1.0),
-        context=ridge * min(beta, 2.0),
+        time=_number(beta / (2.0 + beta)),
+        depth=_number(beta),
+        width=_number(ridge * xp.minimum(beta, 1.0)),
+        context=_number(ridge * xp.minimum(beta, 2.0)),
         unit=time,
     )
 
 
-def attention_time_exponent(beta: float, m: int = 5) -> float:
+def _number(value: Any) -> Number:
+    """As Python's, unless JAX traces it."""
+    return float(value) if is_known(value) else value
+
+
+def attention_time_exponent(beta: Number, m: int = 5) -> Number:
     """The time exponent where γ is a product of m weights that grow alike, γ ∝ w^m.
 
     ``𝓛 ∝ t^-mβ/(mβ+2)``: five weights in full attention (γ = w_x² w_q w_k w_v), one for γ itself.
@@ -94,5 +104,6 @@ def attention_time_exponent(beta: float, m: int = 5) -> float:
     (0.66667, 0.28571)
     """
     check_exponents(1.0, beta)
-    product = validation.whole("m", m, 1, 1000) * beta
-    return product / (product + 2.0)
+    _, source = unpacked(beta)
+    product = validation.whole("m", m, 1, 1000) * source
+    return _number(product / (product + 2.0))

@@ -66,8 +66,9 @@ def curve_law(resources: Sequence[Resource] = ("t",), *, dim: int = 10**4) -> Fo
     array([3.])
     """
     validation.needs_double("a law to be fitted")
-    names = tuple(resources)
-    if not names or len(set(names)) < len(names):
+    names = tuple(resources) if isinstance(resources, Sequence) else ()
+    known = all(isinstance(name, str) for name in names)
+    if not names or (known and len(set(names)) < len(names)):
         raise ValueError(
             f"resources must be one or more of t, L, N, P, each once, not {resources!r}"
         )

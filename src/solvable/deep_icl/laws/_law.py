@@ -52,6 +52,7 @@ class Law:
                 f"the {self.resource} law of nu = {self.nu:g}, beta = {self.beta:g} has no "
                 "amplitude: a logarithm stands beside the power; use loss or local_exponent"
             )
+        validation.concrete("x", x, why="laws are worked out")
         place = validation.floating("x", x)
         validation.within("x", place, 0.0, open_low=True)
         return np.asarray(self.amplitude * np.asarray(place) ** -self.exponent)
@@ -84,6 +85,7 @@ class Law:
         Returns:
             (low, high). Where the law is seen nowhere, low = high, the point of closest approach.
         """
+        validation.concrete("tolerance", tolerance, why="the window is looked for")
         value = validation.floating("tolerance", tolerance)
         validation.shaped("tolerance", value, ())
         validation.within("tolerance", value, 0.0, 1.0, open_low=True)
@@ -96,6 +98,7 @@ class Law:
 
     def _entrywise(self, function: Callable[[np.ndarray], np.ndarray], x: Any) -> np.ndarray:
         """A function of one axis, at x of any shape inside the law's range."""
+        validation.concrete("x", x, why="the exact loss is summed")
         place = validation.floating("x", x)
         low, high = self._range
         validation.within("x", place, low, high, open_low=low == 0.0)

@@ -9,14 +9,14 @@ from scipy.special import gamma as gamma_function
 
 from ... import validation
 from ._depth import DepthFloor
-from ._exponents import exponents
+from ._exponents import Number, exponents
 from ._floors import ContextFloor, WidthFloor
 from ._flow import ScalarFlow
 from ._law import RESOURCES, Law, Resource
 from ._tail import ENDLESS, Spectrum, check_spectrum, spectrum
 
 
-def law(resource: Resource, nu: float, beta: float, dim: int | float = 10**8) -> Law:
+def law(resource: Resource, nu: Number, beta: Number, dim: int | float = 10**8) -> Law:
     r"""The law of the rotated structure's loss in one resource, the others without limit.
 
     With ``Z = Σ k^-(νβ+1)`` and the ridge ``z = ((π/ν)/(N sin(π/ν)))^ν`` (ν < 1: ``Σλ/N``):

@@ -10,7 +10,7 @@ import numpy as np
 from ... import validation
 from ._additive import AdditiveLaw, additive_law
 from ._cost import NAMES, Cost
-from ._exponents import TIMES, Time, exponents
+from ._exponents import TIMES, Number, Time, exponents
 from ._tail import check_spectrum
 
 Method = Literal["law", "exact"]
@@ -43,10 +43,10 @@ class Shape:
 
 
 def optimal_shape(
-    budget: float,
+    budget: Number,
     *,
-    nu: float,
-    beta: float,
+    nu: Number,
+    beta: Number,
     cost: str | Callable[..., Any] = "t*N**2*L",
     method: Method = "law",
     time: Time = "scalar",
@@ -78,16 +78,19 @@ def optimal_shape(
     if method == "exact":
         from ._exact import equivalent, exact_shape
 
-        table, edge = equivalent(nu, beta, dim)
-        return exact_shape(amount, spending, nu, beta, dim, time, table=table, edge=edge)
+        table, edge = equivalent(float(nu), float(beta), dim)
+        return exact_shape(
+            amount, spending, float(nu), float(beta), dim, time, table=table, edge=edge
+        )
     return law_shape(amount, spending, additive_law(nu, beta, time=time, dim=dim))
 
 
 def check_shape(
-    budget: Any, nu: float, beta: float, cost: Any, time: str, dim: int | float
+    budget: Any, nu: Number, beta: Number, cost: Any, time: str, dim: int | float
 ) -> tuple[float, Cost]:
     """The budget and the cost, or a `ValueError` for what cannot be planned with."""
     validation.needs_double("an optimal shape")
+    validation.concrete("budget", budget, why="the best shape is searched for")
     number = validation.floating("budget", budget)
     validation.shaped("budget", number, ())
     validation.within("budget", number, 0.0, 1e200, open_low=True)
@@ -109,7 +112,7 @@ def asymptotic_exponent(cost: Cost, nu: float, beta: float, time: Time) -> float
         return None
     powers = {_WORDS[name]: power for name, power in cost.monomial.items()}
     given = {word: powers.get(word, 0.0) for word in ("width", "depth", "context")}
-    return exponents(nu, beta, time).compute(powers["time"], **given)
+    return float(exponents(nu, beta, time).compute(powers["time"], **given))
 
 
 def law_shape(budget: float, cost: Cost, laws: AdditiveLaw) -> Shape:

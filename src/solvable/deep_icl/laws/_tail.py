@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -72,8 +73,9 @@ def spectrum(nu: float, beta: float, dim: int | float) -> Spectrum:
     return Spectrum(nu, beta, float(dim), k**-nu, weight, share / normaliser, normaliser)
 
 
-def check_spectrum(nu: float, beta: float, dim: int | float) -> None:
+def check_spectrum(nu: Any, beta: Any, dim: int | float) -> None:
     """Refuse exponents and dimensions outside what can be summed."""
+    validation.concrete("nu and beta", nu, beta, why="the spectrum is summed")
     check_exponents(nu, beta)
     if not (isinstance(dim, float) and dim == math.inf):
         validation.whole("dim", dim, 2, MAX_DIM)
@@ -83,7 +85,7 @@ def check_spectrum(nu: float, beta: float, dim: int | float) -> None:
         _last(nu, beta, dim)
 
 
-def check_exponents(nu: float, beta: float) -> None:
+def check_exponents(nu: Any, beta: Any) -> None:
     """Refuse ν and β outside (0, 20]."""
     for name, value in (("nu", nu), ("beta", beta)):
         number = validation.floating(name, value)

@@ -5,6 +5,8 @@ from ._arguments import depths_of as depths_of
 from ._arguments import gammas_of as gammas_of
 from ._arguments import is_population as is_population
 from ._equivalent import Medium as Medium
+from ._fixed import FixedLaw as FixedLaw
+from ._fixed import fixed_law as fixed_law
 from ._fixed import single_layer_loss as single_layer_loss
 from ._floors import floor as floor
 from ._loss import Optimum as Optimum

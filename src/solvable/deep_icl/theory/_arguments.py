@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ..arrays import unpacked
 from ..run import TIMES
 from ..task import FixedStructure, Isotropic, RotatedStructure
 
@@ -34,17 +34,17 @@ def check_time(time: Any) -> None:
     validation.one_of("time", time, TIMES)
 
 
-def scalar_times(task: Any, t: Any, time: Any) -> np.ndarray:
+def scalar_times(task: Any, t: Any, time: Any) -> Any:
     """Times, in the units of dγ/dt = −d𝓛/dγ (FixedStructure: those of plain gradient flow)."""
     check_time(time)
     times = validation.floating("t", t)
     validation.within("t", times, 0.0, 1e300)
-    values = np.asarray(times)
+    _, values = unpacked(times)
     if time == "scalar" or isinstance(task, FixedStructure):
         return values
     if task.width is None:
         raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
-    return np.asarray(values / task.width)
+    return values / task.width
 
 
 def gammas_of(gamma: Any, step: Any) -> tuple[Float[Array, "..."], bool]:
@@ -89,8 +89,3 @@ def check_growth(name: str, value: Any, top: Any, depth: float) -> None:
             f"{name} must be at most {bound:.6g} at depth {depth:g}: beyond, descent in context "
             f"diverges and the loss exceeds e^{MAX_LOG:g}; not {float(np.max(value)):.6g}"
         )
-
-
-def as_depth(depth: float, like: Any) -> Float[Array, ""]:
-    """A depth as an array of the type of another."""
-    return jnp.asarray(depth, like.dtype)

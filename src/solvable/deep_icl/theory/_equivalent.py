@@ -6,13 +6,15 @@ both, the loss at every depth.
 """
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
+
+from ...compiling import jit, stage
+from ..arrays import is_known
 
 ALIAS = 10.0  # decades by which what the circle cannot resolve is suppressed
 OUTSIDE = 5.75  # γ times the distance of the circle from the spectrum, at infinite depth
@@ -74,16 +76,16 @@ class Contour(NamedTuple):
     rises: Complex[Array, "depths half"]
 
 
-def _as(dtype: Any, *values: Array) -> list[Array]:
+def _as(dtype: Any, *values: Any) -> list[Any]:
     """Numbers in the type of others: nothing is promoted by itself."""
     return [x.astype(dtype) for x in values]
 
 
-def _map(m: Medium, kappa: Array, *, narrow: bool) -> tuple[Array, Array, Array, Array]:
+def _map(m: Medium, kappa: Any, *, narrow: bool) -> tuple[Any, Any, Any, Any]:
     """``z = κ (1 − τ/P) (N − τ)/(D − τ)``, dz/dκ, ``1 − τ/P`` and τ, at one κ, real or complex."""
-    lam, width, spread, dim = _as(kappa.dtype, m.lam, m.width, m.spread, m.dim)
+    lam, width, spread, dim = _as(kappa.dtype, m.lam, m.width, m.spread, m.weight.sum())
     g, weight = 1.0 / (lam + kappa), (m.weight * m.lam).astype(kappa.dtype)
-    tau, slope = jnp.sum(weight * g), jnp.sum(weight * g**2)
+    tau, slope = (weight * g).sum(), (weight * g**2).sum()
     u = 1.0 - tau * spread
     z, rate = kappa * u, 1.0 / kappa + slope * spread / u
     if narrow:
@@ -92,31 +94,54 @@ def _map(m: Medium, kappa: Array, *, narrow: bool) -> tuple[Array, Array, Array,
     return z, z * rate, u, tau
 
 
-@partial(jax.jit, static_argnames="narrow")
+# Where the edge is looked for: log(κ/−λ₁ − 1) on a grid first, then by golden section.
+_GRID = np.linspace(-36.0, 12.0, 193)
+_SECTIONS = 45
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_MANY = 10**5  # directions from which on it is compiled
+
+
 def edge(m: Medium, *, narrow: bool) -> Float[Array, ""]:
     """The upper edge of M's spectrum: the smallest −z(κ) over real κ below −λ₁.
 
     Without a minimum inside (N = D and P infinite) it is λ₁.
     """
-    top = jnp.max(m.lam)
+    if is_known(m) and m.lam.size < _MANY:
+        return stage(_known_edge(jax.tree.map(np.asarray, m), narrow))
+    return _edge(m, narrow=narrow)
 
-    def minus_z(log_gap: Array) -> Array:
-        return -_map(m, -top * (1.0 + jnp.exp(log_gap)), narrow=narrow)[0]
 
-    # On a grid first, then by golden section between the neighbours of the smallest.
-    grid = jnp.asarray(np.linspace(-36.0, 12.0, 193), top.dtype)
-    k = jnp.argmin(jax.vmap(minus_z)(grid))
+def _known_edge(m: Any, narrow: bool) -> float:
+    top = m.lam.max()
+
+    def minus_z(log_gap: float) -> float:
+        return -_map(m, -top * (1.0 + np.exp(log_gap)), narrow=narrow)[0]
+
+    k = int(np.argmin([minus_z(x) for x in _GRID]))
+    low, high = _GRID[max(k - 1, 0)], _GRID[min(k + 1, _GRID.size - 1)]
+    for _ in range(_SECTIONS):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        low, high = (low, right) if minus_z(left) < minus_z(right) else (left, high)
+    return minus_z(0.5 * (low + high))
+
+
+@jit(static_argnames="narrow")
+def _edge(m: Medium, *, narrow: bool) -> Float[Array, ""]:
+    def minus_z(m: Medium, log_gap: Array) -> Array:
+        return -_map(m, -jnp.max(m.lam) * (1.0 + jnp.exp(log_gap)), narrow=narrow)[0]
+
+    still, grid = jax.lax.stop_gradient(m), jnp.asarray(_GRID)
+    k = jnp.argmin(jax.lax.map(lambda x: minus_z(still, x), grid))
     ends = grid[jnp.maximum(k - 1, 0)], grid[jnp.minimum(k + 1, grid.size - 1)]
-    golden = 0.5 * (math.sqrt(5.0) - 1.0)
 
     def shrink(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        better = minus_z(left) < minus_z(right)
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        better = minus_z(still, left) < minus_z(still, right)
         return jnp.where(better, low, left), jnp.where(better, right, high)
 
-    low, high = jax.lax.fori_loop(0, 45, shrink, ends)
-    return minus_z(0.5 * (low + high))
+    low, high = jax.lax.fori_loop(0, _SECTIONS, shrink, ends)
+    return minus_z(m, 0.5 * (low + high))  # at a minimum its place has no slope
 
 
 def _positive_root(m: Medium, z: Float[Array, ""], *, narrow: bool) -> Float[Array, ""]:
@@ -176,9 +201,11 @@ def _circle(
     log_zeta = jax.lax.complex(jnp.broadcast_to(log_radius, angle.shape), angle)
     # From the conjugates, so that z runs through the upper half.
     log_zeta = jnp.conj(log_zeta)
-    (eta,) = _as(log_zeta.dtype, step)
+    eta, moved = _as(log_zeta.dtype, still, step - still)
     z = jnp.expm1(-log_zeta) / eta
-    power = jnp.exp(-depths.astype(z.dtype)[:, None] * log_zeta[None, :])
+    # The circle rests where the step moves: only 1 + ηz has slopes then.
+    log_power = -log_zeta + jnp.log1p(moved * z * jnp.exp(log_zeta))
+    power = jnp.exp(depths.astype(z.dtype)[:, None] * log_power[None, :])
     dz = jnp.exp(-log_zeta) / (eta * points)
     heights = power * dz[None, :]
     rises = (power - 1.0) * (dz / z)[None, :]
@@ -196,9 +223,10 @@ def _around(gamma: Float[Array, ""], top: Float[Array, ""], points: int) -> Cont
     return Contour(z, gap, (jnp.exp(load) * dz)[None, :], (jnp.expm1(load) / z * dz)[None, :])
 
 
-@partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
+@jit(static_argnames=("points", "narrow", "noisy"))
 def losses(
     m: Medium,
+    top: Float[Array, ""],
     step: Float[Array, ""],
     depths: Float[Array, " depths"] | None,
     *,
@@ -213,6 +241,7 @@ def losses(
 
     Args:
         m: the medium.
+        top: the edge of its spectrum.
         step: η = γ/L > 0; γ itself at infinite depth.
         depths: ℓ; None for the limit of infinite depth.
         points: on the circle, even, at least 4 times the largest depth.
@@ -222,7 +251,7 @@ def losses(
     Returns:
         The losses; differentiable in the medium and in η.
     """
-    top = jax.lax.stop_gradient(edge(m, narrow=narrow))
+    top = jax.lax.stop_gradient(top)
     if depths is None:
         contour = _around(step, top, points)
     else:

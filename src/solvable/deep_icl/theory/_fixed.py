@@ -1,79 +1,102 @@
 """One covariance for all contexts: closed forms in time, and exact losses of one layer."""
 
-import jax
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ...compiling import stage
+from ..arrays import compiled_if_traced, unpacked
 from ..task import FixedStructure
 
 
-def _progress(task: FixedStructure, t: Float[Array, ""]) -> Float[Array, " dim"]:
-    """``4 ω_k λ_k³ t``."""
-    return 4.0 * task.share * task.lam**2 * t
+class FixedLaw(NamedTuple):
+    """What the losses of a `FixedStructure` depend on, its context a number like the others.
+
+    Attributes:
+        lam: λ.
+        share: a.
+        noise: σ.
+        spread: 1/P; 0 for contexts without end.
+    """
+
+    lam: Float[Array, " dim"]
+    share: Float[Array, " dim"]
+    noise: Float[Array, ""]
+    spread: Float[Array, ""]
 
 
-@jax.jit
-def closed_loss(
-    task: FixedStructure, t: Float[Array, ""], depth: Float[Array, ""]
-) -> Float[Array, ""]:
-    r"""``Σ a_k (1 + 4(1 − 1/L) ω_k λ_k³ t)^(−L/(L−1))``.
+def fixed_law(task: FixedStructure) -> FixedLaw:
+    """The law of a task."""
+    spread = 0.0 if task.context is None else 1.0 / task.context
+    return FixedLaw(task.lam, task.share, task.noise, stage(spread))
+
+
+def _in_time(task: FixedStructure, t: Any, depth: Any) -> tuple[Any, ...]:
+    """``4 ω_k λ_k³ t``, 1 − 1/L with 1/2 in the place of 0, and where it is 0; directions last."""
+    xp, lam, share, t, depth = unpacked(task.lam, task.share, t, depth)
+    row = (1,) * t.ndim + lam.shape
+    lam, share = lam.reshape(row), share.reshape(row)
+    rest = 1.0 - 1.0 / depth[..., None]
+    single = rest == 0.0
+    return xp, lam, share, 4.0 * share * lam**2 * t[..., None], xp.where(single, 0.5, rest), single
+
+
+@compiled_if_traced
+def closed_loss(task: FixedStructure, t: Any, depth: Any) -> Float[Array, "..."]:
+    r"""``Σ a_k (1 + 4(1 − 1/L) ω_k λ_k³ t)^(−L/(L−1))``, for t and L of as many axes.
 
     L = 1: ``Σ a_k e^(−4ω_kλ_k³t)``; L = ∞: ``Σ a_k/(1 + 4ω_kλ_k³t)``.
     """
-    x, inverse = _progress(task, t), 1.0 / depth
-    rest = 1.0 - inverse
-    single = rest == 0.0
-    safe = jnp.where(single, 0.5, rest)
+    xp, _, share, x, safe, single = _in_time(task, t, depth)
     # (1 + (1−1/L) x)^(−1/(1−1/L))
-    log = jnp.where(single, -x, -jnp.log1p(safe * x) / safe)
-    return jnp.sum(task.share * jnp.exp(log))
+    log = xp.where(single, -x, -xp.log1p(safe * x) / safe)
+    return stage(xp.sum(share * xp.exp(log), axis=-1))
 
 
-@jax.jit
-def closed_gamma(
-    task: FixedStructure, t: Float[Array, ""], depth: Float[Array, ""]
-) -> Float[Array, " dim"]:
+@compiled_if_traced
+def closed_gamma(task: FixedStructure, t: Any, depth: Any) -> Float[Array, "... dim"]:
     r"""``γ_k = (L/λ_k)[1 − (1 + 4(1 − 1/L) ω_k λ_k³ t)^(−1/(2L−2))]``, and its limits."""
-    x, inverse = _progress(task, t), 1.0 / depth
-    rest = 1.0 - inverse
-    single = rest == 0.0
-    safe = jnp.where(single, 0.5, rest)
-    log = jnp.where(single, -0.5 * x, -0.5 * jnp.log1p(safe * x) / safe)  # L log(1 − γλ/L)
-    endless = inverse == 0.0
-    layers = jnp.where(endless, 1.0, depth)
-    return jnp.where(endless, -log, -layers * jnp.expm1(log / layers)) / task.lam
+    xp, lam, _, x, safe, single = _in_time(task, t, depth)
+    log = xp.where(single, -0.5 * x, -0.5 * xp.log1p(safe * x) / safe)  # L log(1 − γλ/L)
+    _, deep = unpacked(depth)
+    endless = xp.isinf(deep[..., None])
+    layers = xp.where(endless, 1.0, deep[..., None])
+    return stage(xp.where(endless, -log, -layers * xp.expm1(log / layers)) / lam)
 
 
-def single_layer_loss(task: FixedStructure, gamma: Float[Array, " dim"]) -> Float[Array, ""]:
-    """``Σ a_k (1 − 2g_k + (1 + 1/P) g_k²) + (Σa + σ²)/P Σ g_k²`` with g = γλ: exact at any D, P."""
-    spread = 0.0 if task.context is None else 1.0 / task.context
-    g = gamma * task.lam
-    own = jnp.sum(task.share * ((1.0 - g) ** 2 + spread * g**2))
-    return own + spread * (jnp.sum(task.share) + task.noise**2) * jnp.sum(g**2)
+@compiled_if_traced
+def single_layer_loss(law: FixedLaw, gamma: Any) -> Float[Array, "..."]:
+    """``Σ a_k (1 − 2g_k + (1 + 1/P) g_k²) + (Σa + σ²)/P Σ g_k²`` with g = γλ: exact at any D, P.
+
+    Of γ with the directions on the last axis.
+    """
+    xp, gamma, lam, share, noise, spread = unpacked(gamma, *law)
+    row = (1,) * (gamma.ndim - 1) + lam.shape
+    g, share = gamma * lam.reshape(row), share.reshape(row)
+    own = xp.sum(share * ((1.0 - g) ** 2 + spread * g**2), axis=-1)
+    return stage(own + spread * (xp.sum(share) + noise**2) * xp.sum(g**2, axis=-1))
 
 
-def single_layer_optimum(
-    task: FixedStructure,
-) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+@compiled_if_traced
+def single_layer_optimum(law: FixedLaw) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
     """``γ_k = ω_k/((1 + 1/P) ω_k λ_k + (Σa + σ²)/P)`` and ``Σ a_k (1 − γ_k λ_k)``."""
-    spread = 0.0 if task.context is None else 1.0 / task.context
-    rest = spread * (jnp.sum(task.share) + task.noise**2)
-    gamma = task.omega / ((1.0 + spread) * task.share + rest)
+    xp, lam, share, noise, spread = unpacked(*law)
+    rest = spread * (xp.sum(share) + noise**2)
+    below = (1.0 + spread) * share + rest
     # 1 − γλ, without its cancellation.
-    left = (spread * task.share + rest) / ((1.0 + spread) * task.share + rest)
-    return gamma, jnp.sum(task.share * left)
+    left = (spread * share + rest) / below
+    return stage(share / lam / below), stage(xp.sum(share * left))
 
 
 def second_order(
-    task: FixedStructure, gamma: Float[Array, " dim"], depth: float
+    law: FixedLaw, gamma: Float[Array, " dim"], inverse_depth: Any
 ) -> Float[Array, ""]:
     """The loss at small γ to second order: exact at any D and P."""
-    spread = 0.0 if task.context is None else 1.0 / task.context
-    share = 0.0 if depth == float("inf") else 1.0 / depth
-    g = gamma * task.lam
+    spread, g = law.spread, gamma * law.lam
     square, total = jnp.sum(g**2), jnp.sum(g)
     # E Λ̂ΛΛ̂ and E ΛΛ̂² of Gaussian tokens.
-    around = jnp.sum(task.share * (1.0 + spread) * g**2) + spread * jnp.sum(task.share) * square
-    twice = jnp.sum(task.share * ((1.0 + spread) * g**2 + spread * total * g))
-    first = jnp.sum(task.share * (1.0 - 2.0 * g))
-    return first + around + (1.0 - share) * twice + spread * task.noise**2 * square
+    around = jnp.sum(law.share * (1.0 + spread) * g**2) + spread * jnp.sum(law.share) * square
+    twice = jnp.sum(law.share * ((1.0 + spread) * g**2 + spread * total * g))
+    first = jnp.sum(law.share * (1.0 - 2.0 * g))
+    return first + around + (1.0 - inverse_depth) * twice + spread * law.noise**2 * square

@@ -7,9 +7,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import stage
 from ...numerics.roots import root_between
+from ..arrays import is_known, unpacked
 from ..task import RotatedStructure, check_task
 from ._loss import optimum
+from ._roots import traced_root
 
 Limit = Literal["width", "context", "both", "depth"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
@@ -39,48 +42,50 @@ def floor(task: RotatedStructure, limit: Limit, depth: Any = None) -> Float[Arra
     if limit == "depth":
         free = RotatedStructure(lam=task.lam, omega=task.omega)
         return optimum(free, depth).loss
-    validation.needs_double("a floor")
-    lam, share = np.asarray(task.lam), np.asarray(task.share)
+    lam, share = task.lam, task.share
     if limit == "width":
-        return jnp.asarray(width_floor(lam, share, float(task.width)))
+        return stage(width_floor(lam, share, float(task.width)))
     if task.context is None:
         if limit == "context":
-            return jnp.asarray(0.0)
-        return jnp.asarray(width_floor(lam, share, float(task.width)))
+            return stage(0.0)
+        return stage(width_floor(lam, share, float(task.width)))
     if limit == "context":
-        return jnp.asarray(context_floor(lam, share, float(task.context)))
+        return stage(context_floor(lam, share, float(task.context)))
     if task.context <= task.width + 1:
         raise ValueError(
             f"context must be greater than width + 1 = {task.width + 1} for the limit 'both', not "
             f"{task.context}"
         )
     excess = (task.context - 1.0) / (task.context - task.width - 1.0)
-    return jnp.asarray(excess * width_floor(lam, share, float(task.width)))
+    return stage(excess * width_floor(lam, share, float(task.width)))
 
 
-def level(lam: np.ndarray, count: float) -> float:
+def level(lam: Any, count: float) -> Any:
     """The z with ``Σ λ/(λ + z) = count``; 0 where count ≥ D."""
     if count >= lam.size:
-        return 0.0
+        return np.asarray(0.0)
+    xp, row = unpacked(lam)
 
-    def surplus(log_z: float) -> float:
-        return float(np.sum(lam / (lam + np.exp(log_z)))) - count
+    def surplus(log_z: Any, row: Any) -> Any:
+        return xp.sum(row / (row + xp.exp(log_z))) - count
 
-    low, high = np.log(lam.min()) - 40.0, np.log(lam.sum() / count)
-    return float(np.exp(root_between(surplus, float(low), float(high))))
+    low, high = xp.log(xp.min(row)) - 40.0, xp.log(xp.sum(row) / count)
+    if not is_known(lam):
+        return jnp.exp(traced_root(surplus, low, high, row))
+    return np.exp(root_between(lambda log_z: float(surplus(log_z, row)), float(low), float(high)))
 
 
-def width_floor(lam: np.ndarray, share: np.ndarray, width: float) -> float:
+def width_floor(lam: Any, share: Any, width: float) -> Any:
     """``Σ a z/(λ + z)`` at z_N."""
-    z = level(lam, width)
-    return float(np.sum(share * z / (lam + z)))
+    xp, lam, share, z = unpacked(lam, share, level(lam, width))
+    return xp.sum(share * z / (lam + z))
 
 
-def context_floor(lam: np.ndarray, share: np.ndarray, context: float) -> float:
+def context_floor(lam: Any, share: Any, context: float) -> Any:
     """``Σ a z²/(λ + z)²/(1 − Σ λ²/(λ + z)²/P)`` at z_P."""
-    z = level(lam, context)
-    if z == 0.0:
+    if context >= lam.size:
         return 0.0
-    left = np.sum(share * (z / (lam + z)) ** 2)
+    xp, lam, share, z = unpacked(lam, share, level(lam, context))
+    left = xp.sum(share * (z / (lam + z)) ** 2)
     # P − Σλ²/(λ+z)² = Σ λz/(λ+z)², without its cancellation.
-    return float(left * context / np.sum(lam * z / (lam + z) ** 2))
+    return left * context / xp.sum(lam * z / (lam + z) ** 2)

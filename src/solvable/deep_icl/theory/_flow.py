@@ -63,4 +63,5 @@ class Flow:
         span = self.end - self.start
         near = self.start + span * halves  # ends in the middle
         far = self.end - span * halves[::-1][1:]
-        return np.concatenate([[self.start], near, far])
+        # Panels that are narrower than rounding are none.
+        return np.unique(np.concatenate([[self.start], near, far]))

@@ -1,24 +1,24 @@
 """Loss, optimum and curves of every task: one door to the formulas of each."""
 
 import math
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
-from ... import validation
+from ... import memory, validation
+from ...compiling import jit, stage
 from ...numerics.roots import root_between
+from ..arrays import is_known, unpacked
 from ..run import Time
 from ..start import Init, gamma_of
 from ..task import FixedStructure, Isotropic, RotatedStructure, Task, check_task
 from . import _medium as medium
 from ._arguments import (
-    as_depth,
     check_growth,
     check_noise,
     depths_of,
@@ -27,21 +27,23 @@ from ._arguments import (
     scalar_times,
 )
 from ._fixed import (
+    FixedLaw,
     closed_gamma,
     closed_loss,
+    fixed_law,
     second_order,
     single_layer_loss,
     single_layer_optimum,
 )
 from ._flow import Flow
 from ._isotropic import noiseless_optimum, top_eigenvalue
-from ._spectral import spectral, spectral_descent, spectral_loss
+from ._roots import traced_root
+from ._spectral import Spectral, known_losses, spectral, spectral_descent, spectral_loss
 
 _FEW = 8  # depths of an optimum that are written out
 
 
-@dataclass(frozen=True)
-class Optimum:
+class Optimum(eqx.Module):
     """The best γ at a depth, and the loss there.
 
     Attributes:
@@ -96,126 +98,147 @@ def loss(
     along = isinstance(task, FixedStructure) and places.ndim > 0
     if isinstance(task, FixedStructure) and along:
         validation.shaped("gamma", places, (*places.shape[:-1], task.dim))
-    rows = places.reshape(-1, places.shape[-1]) if along else places.reshape(-1)
+    _, numbers = unpacked(places)
+    rows = numbers.reshape(-1, places.shape[-1]) if along else numbers.reshape(-1)
     shape = places.shape[:-1] if along else places.shape
-    values = _values(task, rows, depths.ravel(), by_step, points)
-    return values.reshape(*shape, *depths.shape)
+    if numbers.size == 0:
+        return stage(np.zeros((*shape, *depths.shape)))
+    _, values = unpacked(_values(task, rows, depths.ravel(), by_step, points))
+    return stage(values.reshape((*shape, *depths.shape)))
 
 
 def _values(
-    task: Task, rows: Array, depths: np.ndarray, by_step: bool, points: int | None
+    task: Task, rows: Any, depths: np.ndarray, by_step: bool, points: int | None
 ) -> Float[Array, "rows depths"]:
     """The loss at every row and depth."""
     name = "step" if by_step else "gamma"
     noisy = check_noise(task)
     if is_population(task):
         s = spectral(task)
+        xp, lam, places = unpacked(s.lam, rows)
         along = rows.ndim > 1
-        loads, top = (rows * s.lam[None, :], 1.0) if along else (rows, jnp.max(s.lam))
+        loads, top = (places * lam[None, :], 1.0) if along else (places, xp.max(lam))
         for deep in depths:
             check_growth(f"{name} times lam" if along else name, loads, top, float(deep))
-        layers = jnp.asarray(depths, rows.dtype)
+        if is_known(s, rows):
+            return stage(known_losses(s, places, depths, by_step))
+        layers = stage(depths)
         factor = layers if by_step else jnp.ones_like(layers)
         each = jax.vmap(lambda g, f, d: spectral_loss(s, g * f, d), (None, 0, 0))
-        return jax.vmap(lambda g: each(g, factor, layers))(rows)
+        return jax.vmap(lambda g: each(g, factor, layers))(stage(rows))
     if isinstance(task, FixedStructure):
-        return jnp.stack([_fixed(task, rows, float(d), by_step, noisy, points) for d in depths], 1)
+        columns = [_fixed(task, rows, float(d), by_step, noisy, points) for d in depths]
+        xp, *values = unpacked(*columns)
+        return stage(xp.stack(values, 1))
     assert isinstance(task, RotatedStructure)
     return _rotated(task, rows, depths, by_step, noisy, points)
 
 
 def _fixed(
-    task: FixedStructure, rows: Array, depth: float, by_step: bool, noisy: bool, points: int | None
+    task: FixedStructure, rows: Any, depth: float, by_step: bool, noisy: bool, points: int | None
 ) -> Float[Array, " rows"]:
     """Contexts of P tokens, Γ diagonal: the equivalent of S = Γ^½ΣΓ^½, exact for one layer."""
-    full = rows[:, None] * jnp.ones_like(task.lam)[None, :] if rows.ndim == 1 else rows
+    law = fixed_law(task)
+    full = rows[:, None] * np.ones((1, task.dim)) if rows.ndim == 1 else rows
     full = full * (depth if by_step else 1.0)
     if depth == 1.0:
-        return jax.vmap(lambda g: single_layer_loss(task, g))(full)
-    count = points_of(depth, jnp.max(full * task.lam[None, :]), points)
-    check_growth("gamma times lam", full * task.lam[None, :], 1.0, depth)
-
-    values, residual = _fixed_rows(task, full, depth=depth, points=count, noisy=noisy)
-    medium.settled(residual)
-    return values
-
-
-@partial(jax.jit, static_argnames=("depth", "points", "noisy"))
-def _fixed_rows(
-    task: FixedStructure, rows: Float[Array, "rows dim"], *, depth: float, points: int, noisy: bool
-) -> tuple[Float[Array, " rows"], Float[Array, ""]]:
-    """`fixed_equivalent` at many diagonals, and the largest residual."""
-    values, residuals = jax.lax.map(
-        lambda gamma: fixed_equivalent(task, gamma, depth, points, noisy=noisy), rows
+        return single_layer_loss(law, full)
+    xp, full, lam = unpacked(full, task.lam)
+    load = full * lam[None, :]
+    count = points_of(depth, xp.max(load), points)
+    check_growth("gamma times lam", load, 1.0, depth)
+    _refuse_many(task.dim, count)
+    layers = None if math.isinf(depth) else stage(depth)
+    if is_known(law, full):
+        pairs = [_fixed_row(law, stage(row), layers, points=count, noisy=noisy) for row in full]
+        medium.settled(np.max([np.asarray(residual) for _, residual in pairs], initial=0.0))
+        return stage(np.asarray([np.asarray(value) for value, _ in pairs]))
+    return jax.lax.map(
+        lambda row: fixed_equivalent(law, row, layers, points=count, noisy=noisy)[0], full
     )
-    return values, jnp.max(residuals)
 
 
 def fixed_equivalent(
-    task: FixedStructure, gamma: Float[Array, " dim"], depth: float, points: int, *, noisy: bool
+    law: FixedLaw,
+    gamma: Float[Array, " dim"],
+    depth: Float[Array, ""] | None,
+    *,
+    points: int,
+    noisy: bool,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The loss at one diagonal Γ by the equivalent, and its residual."""
+    """The loss at one diagonal Γ by the equivalent, and its residual; no depth is infinite."""
     # S in units of its largest eigenvalue; where that is tiny, the second order is exact.
-    top = jnp.max(gamma * task.lam)
-    endless = math.isinf(depth)
-    layers = 1.0 if endless else depth
+    top = jnp.max(gamma * law.lam)
+    layers = jnp.ones_like(top) if depth is None else depth
     tiny = jax.lax.stop_gradient(top) < medium.SMALL * layers
     unit = jnp.where(tiny, 1.0, top)
+    m = medium.preconditioned(law, jnp.where(tiny, 1.0 / law.lam, gamma / unit))
     found, residual = medium.total(
-        medium.preconditioned(task, jnp.where(tiny, 1.0 / task.lam, gamma / unit)),
-        task.noise,
+        m,
+        medium.upper_edge(jax.lax.stop_gradient(m), False),
+        law.noise,
         unit / layers,
-        None if endless else as_depth(depth, gamma)[None],
+        None if depth is None else depth[None],
         points=points,
         narrow=False,
         noisy=noisy,
     )
-    value = jnp.where(tiny, second_order(task, gamma, depth), found[0])
+    few = second_order(law, gamma, 0.0 if depth is None else 1.0 / depth)
+    value = jnp.where(tiny, few, found[0])
     # The circle leaves room for eigenvalues that are a little below 0, no more.
-    good = jnp.min(gamma * task.lam) >= -5.0 * layers / points
+    good = jnp.min(gamma * law.lam) >= -5.0 * layers / points
     return jnp.where(good, value, jnp.nan), residual
+
+
+_fixed_row = jit(fixed_equivalent, static_argnames=("points", "noisy"))
+
+
+def _refuse_many(dim: int, points: int) -> None:
+    """Raise where the sums over directions at all points of the contour have no room."""
+    memory.refuse("dim", dim, 64.0 * dim * points)
 
 
 def points_of(depth: float, load: Any, points: int | None) -> int:
     """Points on the contour, where `load` = γ times the edge."""
     if points is not None:
         return points
-    known = validation.is_concrete(load)
-    return medium.points_for(depth, float(jnp.max(load)) if known else 400.0)
+    return medium.points_for(depth, float(load) if is_known(load) else 400.0)
 
 
 def _rotated(
     task: RotatedStructure,
-    rows: Array,
+    rows: Any,
     depths: np.ndarray,
     by_step: bool,
     noisy: bool,
     points: int | None,
 ) -> Float[Array, "rows depths"]:
     """The equivalent; all depths at once at a given step."""
+    _refuse_many(task.dim, max(points or medium.points_for(float(d)) for d in depths))
     narrow = task.width < task.dim
     m = medium.medium_of(task)
-    top = medium.upper_edge(m, narrow)
+    xp, places, top = unpacked(rows, medium.upper_edge(m, narrow))
     for deep in depths:
-        check_growth("step" if by_step else "gamma", rows, top, float(deep))
+        check_growth("step" if by_step else "gamma", places, top, float(deep))
 
-    def at(steps: Array, layers: Array | None, count: int) -> Array:
-        values, residual = medium.totals(
-            m, task.noise, steps, layers, points=count, narrow=narrow, noisy=noisy
-        )
+    def at(steps: Any, layers: Any, count: int) -> Any:
+        _refuse_many(task.dim, count)
+        options = {"points": count, "narrow": narrow, "noisy": noisy}
+        values, residual = medium.totals(m, task.noise, stage(steps), layers, **options)
         medium.settled(residual)
         return values
 
     if by_step:
         count = points or medium.points_for(float(depths.max()))
-        return at(rows, jnp.asarray(depths, rows.dtype), count)
+        return at(places, stage(depths), count)
     columns = []
     for deep in depths.tolist():
-        count = points_of(deep, jnp.max(rows) * top, points)
+        count = points_of(deep, xp.max(places) * top, points)
         endless = math.isinf(deep)
-        layers = None if endless else as_depth(deep, rows)[None]
-        columns.append(at(rows / (1.0 if endless else deep), layers, count)[:, 0])
-    return jnp.stack(columns, axis=1)
+        layers = None if endless else stage([deep])
+        columns.append(at(places / (1.0 if endless else deep), layers, count))
+    xp, *values = unpacked(*columns)
+    return stage(xp.concatenate(values, axis=1))
 
 
 def edge(task: Task) -> Float[Array, ""]:
@@ -228,7 +251,8 @@ def edge(task: Task) -> Float[Array, ""]:
     if isinstance(task, Isotropic):
         return top_eigenvalue(task.alpha)
     if isinstance(task, FixedStructure):
-        return medium.upper_edge(medium.preconditioned(task, jnp.ones_like(task.lam)), False)
+        ones = stage(np.ones(task.dim))
+        return medium.upper_edge(medium.preconditioned(fixed_law(task), ones), False)
     return medium.upper_edge(medium.medium_of(task), task.width < task.dim)
 
 
@@ -250,14 +274,15 @@ def optimum(task: Task, depth: Any = 1) -> Optimum:
     check_task(task)
     depths = depths_of(depth)
     if isinstance(task, Isotropic) and _silent(task.noise):
-        layers = jnp.asarray(depths.ravel(), task.alpha.dtype)
-        gamma, value = jax.vmap(lambda d: noiseless_optimum(task.alpha, d))(layers)
-        return Optimum(gamma.reshape(depths.shape), value.reshape(depths.shape))
-    validation.needs_double("an optimum")
+        return Optimum(*noiseless_optimum(task.alpha, depths))
     found = [_optimum(task, float(d)) for d in depths.ravel()]
-    gamma = jnp.stack([jnp.asarray(g) for g, _ in found])
-    value = jnp.stack([jnp.asarray(v) for _, v in found])
-    return Optimum(gamma.reshape(*depths.shape, *gamma.shape[1:]), value.reshape(depths.shape))
+    xp, *gammas = unpacked(*(g for g, _ in found))
+    yp, *values = unpacked(*(v for _, v in found))
+    gamma, value = xp.stack(gammas), yp.stack(values)
+    return Optimum(
+        stage(gamma.reshape((*depths.shape, *gamma.shape[1:]))),
+        stage(value.reshape(depths.shape)),
+    )
 
 
 def _silent(noise: Array) -> bool:
@@ -269,61 +294,93 @@ def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
     if isinstance(task, FixedStructure):
         return _fixed_optimum(task, depth)
     if is_population(task):
-        s = spectral(task)
-        if math.isinf(depth) and not np.any(np.asarray(s.noise)):
-            return jnp.asarray(math.inf), s.floor
-
-        def descent(gamma: float) -> float:
-            return float(spectral_descent(s, np.asarray([gamma]), depth)[0])
-
-        gamma = _first_zero(descent, float(jnp.max(s.lam)), depth)
-        return gamma, spectral_loss(s, jnp.asarray(gamma), jnp.asarray(depth))
+        return _population_optimum(spectral(task), depth)
     if math.isinf(depth):
         raise ValueError("depth must be finite for an optimum with finite width or context")
     assert isinstance(task, RotatedStructure)
+    validation.concrete(
+        "a task with finite width or context", task, why="the best γ of its equivalent is found"
+    )
     curve = RotatedDescent(task, depth)
     step = medium.best_step(lambda eta: curve.slope(eta * depth), float(edge(task)))
     gamma = step * depth
     return gamma, curve.loss(gamma)
 
 
-def _first_zero(descent: Any, top: float, depth: float) -> float:
-    """The zero of −d𝓛/dγ, which is positive at γ = 0."""
-    low, high = 0.0, (2.0 * depth if math.isfinite(depth) else 1.0) / top
-    while descent(high) > 0.0 and high < 1e12 / top:
-        low, high = high, 1.25 * high
-    return root_between(descent, low, high)
+def _population_optimum(s: Spectral, depth: float) -> tuple[Any, Any]:
+    """The zero of −d𝓛/dγ, which is positive at γ = 0, and the loss there."""
+    if math.isinf(depth) and is_known(s.noise) and not np.any(np.asarray(s.noise)):
+        return np.asarray(math.inf), s.floor
+    xp, lam = unpacked(s.lam)
+    far = (2.0 * depth if math.isfinite(depth) else 1.0) / xp.max(lam)
+    if is_known(s):
+
+        def descent(gamma: float) -> float:
+            return float(spectral_descent(s, np.asarray([gamma]), depth)[0])
+
+        low, high = 0.0, float(far)
+        while descent(high) > 0.0 and high < 1e12 * far:
+            low, high = high, 1.25 * high
+        gamma = np.asarray(root_between(descent, low, high))
+        return gamma, known_losses(s, gamma[None], np.asarray([depth]))[0, 0]
+    return _traced_optimum(s, stage(depth), jax.lax.stop_gradient(far))
+
+
+@jit
+def _traced_optimum(s: Spectral, depth: Float[Array, ""], far: Float[Array, ""]) -> Any:
+    """The same of numbers that JAX traces, with their slopes."""
+
+    def descent(gamma: Array, s: Spectral) -> Array:
+        return -jax.grad(lambda g: spectral_loss(s, g, depth))(gamma)
+
+    still = jax.lax.stop_gradient(s)
+    low, high = jax.lax.while_loop(
+        lambda ends: (descent(ends[1], still) > 0.0) & (ends[1] < 1e12 * far),
+        lambda ends: (ends[1], 1.25 * ends[1]),
+        (jnp.zeros_like(far), far),
+    )
+    gamma = traced_root(descent, low, high, s)
+    return gamma, spectral_loss(s, gamma, depth)
 
 
 def _fixed_optimum(task: FixedStructure, depth: float) -> tuple[Any, Any]:
     """Γ's best diagonal: closed for one layer and for endless contexts, else by L-BFGS."""
+    law = fixed_law(task)
     if task.context is None:
-        return depth / task.lam, jnp.zeros_like(task.noise)
+        _, lam = unpacked(task.lam)
+        return depth / lam, np.asarray(0.0)
     if depth == 1.0:
-        return single_layer_optimum(task)
+        return single_layer_optimum(law)
     if math.isinf(depth):
         raise ValueError("depth must be finite for an optimum with a finite context")
-    noisy = check_noise(task)
-    points = medium.points_for(depth)
-
-    @jax.jit
-    def both(log_load: Array) -> tuple[Array, Array]:
-        def value(log_load: Array) -> Array:
-            gamma = jnp.exp(log_load) / task.lam
-            return jnp.log(fixed_equivalent(task, gamma, depth, points, noisy=noisy)[0])
-
-        return jax.value_and_grad(value)(log_load)
-
-    start = np.log(depth * np.asarray(single_layer_optimum(task)[0] * task.lam))
+    validation.concrete(
+        "a FixedStructure with a finite context", task, why="its best Γ is searched for"
+    )
+    options = {"points": medium.points_for(depth), "noisy": check_noise(task)}
+    _refuse_many(task.dim, options["points"])
+    lam, layers = np.asarray(task.lam), stage(depth)
+    start = np.log(depth * np.asarray(single_layer_optimum(law)[0]) * lam)
     found = minimize(
-        lambda x: [np.asarray(y, float) for y in both(jnp.asarray(x))],
+        lambda x: [np.asarray(y, float) for y in _log_fixed(stage(x), law, layers, **options)],
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=[(-40.0, math.log(2.0 * depth))] * task.dim,
         options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-12, "gtol": 1e-7},
     )
-    return jnp.asarray(np.exp(found.x)) / task.lam, jnp.asarray(np.exp(found.fun))
+    return np.exp(found.x) / lam, np.asarray(np.exp(found.fun))
+
+
+@jit(static_argnames=("points", "noisy"))
+def _log_fixed(
+    log_load: Float[Array, " dim"], law: FixedLaw, depth: Float[Array, ""], **options: Any
+) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+    """The logarithm of 𝓛, and its slopes in log γλ."""
+
+    def value(log_load: Array) -> Array:
+        return jnp.log(fixed_equivalent(law, jnp.exp(log_load) / law.lam, depth, **options)[0])
+
+    return jax.value_and_grad(value)(log_load)
 
 
 class RotatedDescent:
@@ -338,11 +395,12 @@ class RotatedDescent:
             "narrow": narrow,
             "noisy": check_noise(task),
         }
+        _refuse_many(task.dim, options["points"])
         m = medium.medium_of(task)
-        layers = jnp.asarray(depth)
+        top, layers = stage(self.top), stage(depth)
 
         def one(gamma: float) -> tuple[Array, Array]:
-            return medium.medium_descent(m, task.noise, jnp.asarray(gamma), layers, **options)
+            return medium.medium_descent(m, top, task.noise, stage(gamma), layers, **options)
 
         self.both = one
 
@@ -405,32 +463,35 @@ def loss_curve(
 
 def _curve(task: Any, t: Any, depth: Any, start: Any, time: Any) -> tuple[Array, Array]:
     check_task(task)
-    times, depths = scalar_times(task, t, time), depths_of(depth)
+    depths = depths_of(depth)
     begin = Init(gamma=0.0) if start is None else start
     if not isinstance(begin, Init):
         raise ValueError(f"start must be a deep_icl.Init, not {type(begin).__name__}")
     if isinstance(task, FixedStructure):
-        return _fixed_curve(task, times, depths, begin)
-    validation.needs_double("gradient flow")
+        return _fixed_curve(task, scalar_times(task, t, time), depths, begin)
+    validation.concrete("task, t and start", task, t, start, why="the flow is followed")
+    times = np.asarray(scalar_times(task, t, time))
     found = [_scalar_curve(task, times.ravel(), float(d), begin) for d in depths.ravel()]
     shape = (*times.shape, *depths.shape)
     gamma, value = (np.stack([pair[k] for pair in found], axis=-1).reshape(shape) for k in (0, 1))
-    return jnp.asarray(gamma), jnp.asarray(value)
+    return stage(gamma), stage(value)
 
 
 def _fixed_curve(
-    task: FixedStructure, times: np.ndarray, depths: np.ndarray, start: Init
+    task: FixedStructure, times: Any, depths: np.ndarray, start: Init
 ) -> tuple[Array, Array]:
     if task.context is not None:
         raise ValueError("context must be None for the flow of a FixedStructure; use train")
-    if start.gamma is None or bool(jnp.any(start.gamma != 0.0)):
+    validation.concrete("start", start, why="that it is 0 is looked at")
+    if start.gamma is None or bool(np.any(np.asarray(start.gamma) != 0.0)):
         raise ValueError("start must be Init(gamma=0) for the flow of a FixedStructure; use train")
-    t = jnp.asarray(times.ravel())
-    layers = jnp.asarray(depths.ravel())
-    gamma = jax.vmap(lambda t: jax.vmap(lambda d: closed_gamma(task, t, d))(layers))(t)
-    value = jax.vmap(lambda t: jax.vmap(lambda d: closed_loss(task, t, d))(layers))(t)
+    memory.refuse("t", f"{times.size} times", 64.0 * times.size * depths.size * task.dim)
+    places, layers = times.reshape(-1, 1), depths.reshape(1, -1)
     shape = (*times.shape, *depths.shape)
-    return gamma.reshape(*shape, task.dim), value.reshape(shape)
+    _, gamma, value = unpacked(
+        closed_gamma(task, places, layers), closed_loss(task, places, layers)
+    )
+    return stage(gamma.reshape((*shape, task.dim))), stage(value.reshape(shape))
 
 
 def _scalar_curve(
@@ -441,16 +502,13 @@ def _scalar_curve(
     begin, mobility = _mobility(start)
     if is_population(task):
         s = spectral(task)
-        top = float(jnp.max(s.lam))
+        top = float(np.max(np.asarray(s.lam)))
 
         def descent(gamma: np.ndarray) -> np.ndarray:
             return spectral_descent(s, gamma, depth)
 
         def value(gamma: np.ndarray) -> np.ndarray:
-            points = jnp.asarray(gamma)
-            return np.asarray(
-                jax.vmap(lambda g: spectral_loss(s, g, as_depth(depth, points)))(points)
-            )
+            return known_losses(s, gamma, np.asarray([depth]))[:, 0]
     else:
         assert isinstance(task, RotatedStructure)
         table = Table(task, depth, end)
@@ -476,12 +534,12 @@ def _mobility(start: Init) -> tuple[float, Any]:
         return float(start.gamma), lambda gamma: 1.0
     weights = np.asarray(start.weights)
     balanced = weights[1] * np.array([math.sqrt(2.0), 1.0, 1.0, 1.0])
-    if not np.allclose(weights, balanced, rtol=1e-12) or weights[1] <= 0.0:
+    if not np.allclose(weights, balanced, rtol=1e-12) or weights[1] <= 1e-30:
         raise ValueError(
-            "start must have balanced weights (√2 w, w, w, w), w > 0, for the flow; use train"
+            "start must have balanced weights (√2 w, w, w, w), w > 1e-30, for the flow; use train"
         )
     # γ = 2w⁵ and dw/dt = −2w⁴ d𝓛/dγ.
-    return float(gamma_of(start.weights)), lambda gamma: 20.0 * (0.5 * gamma) ** 1.6
+    return float(gamma_of(weights)), lambda gamma: 20.0 * (0.5 * gamma) ** 1.6
 
 
 class Table:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -11,9 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import jit, stage
+from ...numerics.buckets import padding, time_bucket
 from ...numerics.roots import root_between
-from ..task import FixedStructure, RotatedStructure
+from ..arrays import filled, is_known, unpacked
+from ..task import RotatedStructure
 from ._equivalent import OUTSIDE, Medium, edge, losses
+from ._fixed import FixedLaw
 
 MIN_POINTS = 64
 MAX_POINTS = 2**15
@@ -22,23 +25,17 @@ RESIDUAL = 1e-9
 
 
 def medium_of(task: RotatedStructure) -> Medium:
-    """The medium of a task."""
+    """The medium of a task; directions that count for nothing fill it up to one of few sizes."""
     spread = 0.0 if task.context is None else 1.0 / task.context
-    numbers = (jnp.asarray(x, task.lam.dtype) for x in (task.width, spread))
-    return Medium(task.lam, task.share, jnp.ones_like(task.lam), *numbers)
+    lam, share, weight = filled(task.lam, task.share, stage(np.ones(task.dim)))
+    return Medium(lam, share, weight, stage(float(task.width)), stage(spread))
 
 
-def preconditioned(task: FixedStructure, gamma: Float[Array, " dim"]) -> Medium:
+def preconditioned(law: FixedLaw, gamma: Float[Array, " dim"]) -> Medium:
     """The medium of S = Γ^½ Σ Γ^½, in which L layers are steps of 1/L."""
-    spread = 0.0 if task.context is None else 1.0 / task.context
-    kind = task.lam.dtype
-    return Medium(
-        gamma * task.lam,
-        task.share,
-        jnp.ones_like(task.lam),
-        jnp.asarray(task.dim, kind),
-        jnp.asarray(spread, kind),
-    )
+    _, row, lam = unpacked(gamma, law.lam)
+    ones = np.ones(lam.shape)
+    return Medium(stage(row * lam), law.share, stage(ones), stage(ones.sum()), law.spread)
 
 
 def points_for(depth: float, load: float = 0.0) -> int:
@@ -80,9 +77,10 @@ def upper_edge(medium: Medium, narrow: bool) -> Float[Array, ""]:
     return edge(medium, narrow=narrow)
 
 
-@partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
+@jit(static_argnames=("points", "narrow", "noisy"))
 def total(
     medium: Medium,
+    top: Float[Array, ""],
     noise: Float[Array, ""],
     step: Float[Array, ""],
     depths: Float[Array, " depths"] | None,
@@ -91,37 +89,59 @@ def total(
     narrow: bool,
     noisy: bool,
 ) -> tuple[Float[Array, " depths"], Float[Array, ""]]:
-    """Bias and noise together, also at step 0, and the residual."""
-    top = jax.lax.stop_gradient(edge(medium, narrow=narrow))
+    """Bias and noise together, also at step 0, and the residual; `top` is the medium's edge."""
+    top = jax.lax.stop_gradient(top)
     tiny = 1e-6 * SMALL / top
     found = losses(
-        medium, jnp.maximum(step, tiny), depths, points=points, narrow=narrow, noisy=noisy
+        medium, top, jnp.maximum(step, tiny), depths, points=points, narrow=narrow, noisy=noisy
     )
     value = found.bias + noise**2 * found.noise
     value = jnp.where(step > tiny, value, jnp.sum(medium.share))
     return jnp.where(step >= 0.0, value, jnp.nan), found.residual
 
 
-@partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
 def totals(
     medium: Medium,
     noise: Float[Array, ""],
     steps: Float[Array, " steps"],
     depths: Float[Array, " depths"] | None,
-    *,
-    points: int,
-    narrow: bool,
-    noisy: bool,
+    **options: Any,
 ) -> tuple[Float[Array, "steps depths"], Float[Array, ""]]:
     """`total` at many steps, and the largest residual."""
-    options = {"points": points, "narrow": narrow, "noisy": noisy}
-    values, residuals = jax.lax.map(lambda eta: total(medium, noise, eta, depths, **options), steps)
+    top = upper_edge(medium, options["narrow"])
+    if not is_known(medium, noise, steps):
+        return _totals(medium, top, noise, steps, depths, **options)
+    # Step by step: another number of them, or of depths, compiles nothing.
+    count = 0 if depths is None else depths.size
+    layers = depths
+    if depths is not None:
+        # One depth is filled up as well: against the sums over directions it costs nothing.
+        layers = stage(np.asarray(depths)[padding(count, time_bucket(max(2, count)))])
+    each = np.asarray(steps)
+    pairs = [total(medium, top, noise, stage(x), layers, **options) for x in each]
+    values = np.stack([np.asarray(value)[: count or 1] for value, _ in pairs])
+    return stage(values), stage(np.max([np.asarray(x) for _, x in pairs]))
+
+
+@jit(static_argnames=("points", "narrow", "noisy"))
+def _totals(
+    medium: Medium,
+    top: Float[Array, ""],
+    noise: Float[Array, ""],
+    steps: Float[Array, " steps"],
+    depths: Float[Array, " depths"] | None,
+    **options: Any,
+) -> tuple[Float[Array, "steps depths"], Float[Array, ""]]:
+    values, residuals = jax.lax.map(
+        lambda eta: total(medium, top, noise, eta, depths, **options), steps
+    )
     return values, jnp.max(residuals)
 
 
-@partial(jax.jit, static_argnames=("points", "narrow", "noisy"))
+@jit(static_argnames=("points", "narrow", "noisy"))
 def medium_descent(
     medium: Medium,
+    top: Float[Array, ""],
     noise: Float[Array, ""],
     gamma: Float[Array, ""],
     depth: Float[Array, ""],
@@ -135,14 +155,12 @@ def medium_descent(
     At γ = 0 the slope is exactly ``−2 (N/D) Σ a_k λ_k``; very small steps would lose its digits and
     are interpolated.
     """
-    top = jax.lax.stop_gradient(edge(medium, narrow=narrow))
-    low = SMALL / top
+    low = SMALL / jax.lax.stop_gradient(top)
     step = gamma / depth
+    options = {"points": points, "narrow": narrow, "noisy": noisy}
 
     def value(step: Float[Array, ""]) -> Float[Array, ""]:
-        return total(medium, noise, step, depth[None], points=points, narrow=narrow, noisy=noisy)[
-            0
-        ][0]
+        return total(medium, top, noise, step, depth[None], **options)[0][0]
 
     share = jnp.sum(medium.share)
     portion = medium.width / medium.dim if narrow else jnp.ones_like(noise)

@@ -1,18 +1,18 @@
 """One layer on isotropic data by SGD with finite batches: a recursion of one number."""
 
-from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ... import validation
+from ...compiling import stage
+from ..arrays import is_known, unpacked
 from ..task import Isotropic, check_task
 
 
-@dataclass(frozen=True)
-class SgdCurve:
+class SgdCurve(eqx.Module):
     """SGD of one layer at large D.
 
     Attributes:
@@ -28,8 +28,8 @@ class SgdCurve:
     distance: Float[Array, " points"]
     loss: Float[Array, " points"]
     far_loss: Float[Array, " points"]
-    factor: float
-    floor: float
+    factor: float | Float[Array, ""]
+    floor: float | Float[Array, ""]
 
 
 def sgd_curve(
@@ -61,32 +61,39 @@ def sgd_curve(
     """
     check_task(task, Isotropic)
     numbers = {"lr": lr, "batch": batch, "queries": queries}
-    values = {}
+    values = []
     for name, value in numbers.items():
         number = validation.floating(name, value)
         validation.shaped(name, number, ())
-        validation.within(name, number, 0.0, open_low=True)
-        values[name] = float(number)
-    eta, tau, kappa = values["lr"], values["batch"], values["queries"]
+        validation.within(name, number, 0.0, 1e100, open_low=True)
+        values.append(number)
+    validation.within("alpha", task.alpha, 1e-100)
     count = np.arange(validation.whole("steps", steps, 0, 10**8) + 1)
-    alpha, square = float(task.alpha), float(task.noise) ** 2
+    xp, eta, tau, kappa, alpha, noise = unpacked(*values, task.alpha, task.noise)
+    square = noise**2
     c = 1.0 + (1.0 + square) / alpha
     drawn = eta**2 / tau
-    a = (1.0 - eta * c) ** 2 + drawn * (1.0 + 1.0 / kappa) * c**2
-    b = drawn * (1.0 + 1.0 / kappa) * (c - 1.0)
-    if noisy_queries:
-        b += drawn * square * c / kappa
-    with np.errstate(over="ignore"):
-        grown = a ** count.astype(float)
-        total = count * 1.0 if a == 1.0 else (grown - 1.0) / (a - 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        a = (1.0 - eta * c) ** 2 + drawn * (1.0 + 1.0 / kappa) * c**2
+        b = drawn * (1.0 + 1.0 / kappa) * (c - 1.0)
+        if noisy_queries:
+            b = b + drawn * square * c / kappa
+        powers = count.astype(float)
+        grown = a**powers
+        level = a == 1.0
+        total = xp.where(level, powers, (grown - 1.0) / xp.where(level, 1.0, a - 1.0))
         distance = grown / c**2 + b * total
-    mean = 2.0 * (1.0 - 1.0 / c) / c * (1.0 - eta * c) ** count
-    far = distance + mean + (1.0 - 1.0 / c) ** 2
+        left = 1.0 - eta * c
+        signed = xp.where((left < 0.0) & (count % 2 == 1), -1.0, 1.0) * xp.abs(left) ** powers
+        mean = 2.0 * (1.0 - 1.0 / c) / c * signed
+        far = distance + mean + (1.0 - 1.0 / c) ** 2
+        end = xp.where(a < 1.0, b / xp.where(a < 1.0, 1.0 - a, 1.0), xp.inf)
+    known = is_known(a, end)
     return SgdCurve(
         count,
-        jnp.asarray(distance),
-        jnp.asarray(c * distance + (c - 1.0) / c),
-        jnp.asarray(far),
-        a,
-        b / (1.0 - a) if a < 1.0 else np.inf,
+        stage(distance),
+        stage(c * distance + (c - 1.0) / c),
+        stage(far),
+        float(a) if known else a,
+        float(end) if known else end,
     )

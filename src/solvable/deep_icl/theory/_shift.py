@@ -2,31 +2,44 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ... import validation
+from ... import memory, validation
+from ...compiling import stage
+from ..arrays import unpacked
 from ..task import FixedStructure, check_task
 from ._arguments import depths_of
 
+MAX_LAYERS = 10**4
 
-def turns(dim: int, angle: np.ndarray, seed: int) -> np.ndarray:
+
+def turns(dim: int, angle: Any, seed: int) -> Any:
     """``R = e^(θS)``, ``S = (G − Gᵀ)/(2√D)`` with Gaussian G, at every angle θ."""
+    xp, angle = unpacked(angle)
     g = np.random.default_rng([seed, 7]).standard_normal((dim, dim))
     skew = (g - g.T) / (2.0 * np.sqrt(dim))
     rates, vectors = np.linalg.eigh(-1j * skew)  # S = i H with H Hermitian
-    phases = np.exp(1j * angle[:, None] * rates[None, :])
-    return np.einsum("de,ae,fe->adf", vectors, phases, vectors.conj()).real
+    turned = angle[:, None] * rates[None, :]
+    # The real part of V e^(iθ) V*, by real products.
+    real, imaginary = np.real(vectors), np.imag(vectors)
+    cosine, sine = xp.cos(turned), xp.sin(turned)
+    even = _product(xp, real, cosine, real) + _product(xp, imaginary, cosine, imaginary)
+    return even + _product(xp, real, sine, imaginary) - _product(xp, imaginary, sine, real)
 
 
-def _turned(task: FixedStructure, angle: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _product(xp: Any, left: np.ndarray, middle: Any, right: np.ndarray) -> Any:
+    """``Σ_e left_de middle_ae right_fe``."""
+    return (left[None] * middle[:, None, :]) @ xp.asarray(right.T)[None]
+
+
+def _turned(task: FixedStructure, angle: Any, seed: int) -> tuple[Any, Any]:
     check_task(task, FixedStructure)
-    validation.needs_double("the loss after a turn")
     angles = validation.floating("angle", angle)
     validation.within("angle", angles, -100.0, 100.0)
-    values = np.asarray(angles)
-    return values, turns(task.dim, values.ravel(), validation.whole("seed", seed))
+    memory.refuse("dim", task.dim, 64.0 * (2 + angles.size) * task.dim**2)
+    _, rows = unpacked(angles)
+    return rows, turns(task.dim, rows.ravel(), validation.whole("seed", seed))
 
 
 def shifted_loss(
@@ -51,29 +64,32 @@ def shifted_loss(
     """
     angles, turn = _turned(task, angle, seed)
     depths = depths_of(depth)
-    if np.isinf(depths).any():
-        raise ValueError("depth must be finite for the loss after a turn")
-    lam, omega = np.asarray(task.lam), np.asarray(task.omega)
+    if np.isinf(depths).any() or depths.max() > MAX_LAYERS:
+        raise ValueError(
+            f"depth must be at most {MAX_LAYERS} for the loss after a turn, not {depths.max():g}"
+        )
+    xp, turn, lam, omega = unpacked(turn, task.lam, task.omega)
     wanted = np.unique(depths).astype(int)
-    left = turn * np.sqrt(omega)[None, None, :]
-    found: dict[int, np.ndarray] = {}
+    left = turn * xp.sqrt(omega)[None, None, :]
+    found: dict[int, Any] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in range(1, int(wanted[-1]) + 1):
             # Σ' v through vectors: never a power of a matrix.
-            seen = turn @ (lam[None, :, None] * (np.swapaxes(turn, 1, 2) @ left))
+            seen = turn @ (lam[None, :, None] * (xp.swapaxes(turn, 1, 2) @ left))
             left = left - seen / lam[None, :, None]
             if layer in wanted:
-                inside = np.swapaxes(turn, 1, 2) @ left
-                found[layer] = np.einsum("d,ade->a", lam, inside**2)
-    values = np.stack([found[int(d)] for d in depths.ravel()], axis=-1)
-    return jnp.asarray(values.reshape((*angles.shape, *depths.shape)))
+                inside = xp.swapaxes(turn, 1, 2) @ left
+                found[layer] = xp.sum(lam[None, :] * xp.sum(inside**2, axis=2), axis=1)
+    values = xp.stack([found[int(d)] for d in depths.ravel()], axis=-1)
+    return stage(values.reshape((*angles.shape, *depths.shape)))
 
 
 def shift_radius(task: FixedStructure, angle: Any, *, seed: int = 0) -> Float[Array, "..."]:
     """The spectral radius of I − Σ^-1Σ': beyond 1 every further layer makes the loss worse."""
     angles, turn = _turned(task, angle, seed)
-    root = np.sqrt(np.asarray(task.lam))
+    xp, turn, lam = unpacked(turn, task.lam)
+    root = xp.sqrt(lam)
     # Σ^-½Σ'Σ^-½ has the eigenvalues of Σ^-1Σ', and is symmetric.
     half = (turn * root[None, None, :]) / root[None, :, None]
-    values = np.linalg.eigvalsh(half @ np.swapaxes(half, 1, 2))
-    return jnp.asarray(np.max(np.abs(1.0 - values), axis=1).reshape(angles.shape))
+    values = xp.linalg.eigvalsh(half @ xp.swapaxes(half, 1, 2))
+    return stage(xp.max(xp.abs(1.0 - values), axis=1).reshape(angles.shape))

@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...compiling import jit, stage
+from ..arrays import filled, unpacked
 from ..task import FixedStructure, Isotropic, RotatedStructure
 from ._isotropic import density
 from ._power import gone, log_left, squared
@@ -31,21 +32,49 @@ class Spectral(NamedTuple):
 
 
 def spectral(task: Isotropic | FixedStructure | RotatedStructure) -> Spectral:
-    """The sum over eigenvalues of a task: Isotropic, or with endless contexts and full width."""
+    """The sum over eigenvalues of a task: Isotropic, or with endless contexts and full width.
+
+    Directions that count for nothing fill up those of a `RotatedStructure`, which share one γ, to
+    one of few numbers of them.
+    """
     if isinstance(task, Isotropic):
         lam, weight = density(task.alpha)
-        noise = task.noise**2 / task.alpha * weight / lam
-        return Spectral(lam, weight, noise, jnp.maximum(1.0 - task.alpha, 0.0))
-    return Spectral(task.lam, task.share, jnp.zeros_like(task.lam), jnp.zeros_like(task.noise))
+        xp, alpha, noise, lam, weight = unpacked(task.alpha, task.noise, lam, weight)
+        parts = lam, weight, noise**2 / alpha * weight / lam, xp.maximum(1.0 - alpha, 0.0)
+        return Spectral(*(stage(part) for part in parts))
+    rows = task.lam, task.share
+    lam, share = filled(*rows) if isinstance(task, RotatedStructure) else rows
+    return Spectral(lam, share, stage(np.zeros(lam.shape)), stage(0.0))
 
 
-@jax.jit
+@jit
 def spectral_loss(
     s: Spectral, gamma: Float[Array, "*modes"], depth: Float[Array, ""]
 ) -> Float[Array, ""]:
     """The loss at one γ, or one for each mode."""
     log, sign = log_left(gamma * s.lam, jnp.broadcast_to(depth, s.lam.shape))
     return s.floor + jnp.sum(s.share * squared(log)) + jnp.sum(s.noise * gone(log, sign) ** 2)
+
+
+def known_losses(
+    s: Spectral, gamma: np.ndarray, depths: np.ndarray, by_step: bool = False
+) -> np.ndarray:
+    """`spectral_loss` at rows of γ (or γ/L) and at depths, (rows, depths), on the host."""
+    lam, share, noise, least = (np.asarray(x) for x in s)
+    noisy, found = bool(np.any(noise)), []
+    column = depths[None, :, None]
+    places = gamma[:, None, None] if gamma.ndim == 1 else gamma[:, None, :]
+    for part in np.array_split(places, max(1, len(gamma) * depths.size * lam.size // _ENTRIES)):
+        with np.errstate(over="ignore"):
+            load = (part * column if by_step else part) * lam
+            log, sign = log_left(
+                load, np.broadcast_to(column, np.broadcast_shapes(load.shape, column.shape))
+            )
+            value = np.sum(share * squared(log), axis=2)
+            if noisy:
+                value = value + np.sum(noise * gone(log, sign) ** 2, axis=2)
+        found.append(least + value)
+    return np.concatenate(found)
 
 
 def spectral_descent(s: Spectral, gamma: np.ndarray, depth: float) -> np.ndarray:

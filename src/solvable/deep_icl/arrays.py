@@ -1,0 +1,68 @@
+"""Numpy for numbers that are there, JAX for those that it traces.
+
+Every operation of JAX by itself is compiled by itself, for each shape: what is worked out of given
+numbers before a compiled function is called, or beside it, is worked out in numpy.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import validation
+from ..compiling import jit, stage
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LEAST = 16  # directions, to which few are filled up
+
+
+def is_known(*values: Any) -> bool:
+    """Whether all numbers of some pytrees are there, none traced by JAX."""
+    return all(validation.is_concrete(leaf) for leaf in jax.tree.leaves(values))
+
+
+def unpacked(*values: Any) -> tuple[Any, ...]:
+    """The module to compute with, and the arrays as it takes them.
+
+    >>> xp, x = unpacked(jnp.asarray(2.0))
+    >>> xp.__name__, xp.sqrt(x).item()
+    ('numpy', 1.4142135623730951)
+    """
+    if is_known(*values):
+        return np, *(np.asarray(x) for x in values)
+    return jnp, *(stage(x) for x in values)
+
+
+def compiled_if_traced(function: F) -> F:
+    """A function of arrays: as it is for known numbers, one compiled function for traced ones."""
+    compiled = jit(function)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return function(*args) if is_known(*args) else compiled(*args)
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def direction_bucket(count: int) -> int:
+    """The number to which directions are filled up: 16, 24, 32, 48, 64, 96, and so on.
+
+    >>> [direction_bucket(n) for n in (3, 24, 40, 200)]
+    [16, 24, 48, 256]
+    """
+    size = _LEAST
+    while size < count:
+        size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
+    return size
+
+
+def filled(*rows: Any) -> tuple[Any, ...]:
+    """Rows over directions, with zeros up to one of few lengths; as they are where traced."""
+    if not is_known(*rows):
+        return rows
+    more = direction_bucket(rows[0].shape[0]) - rows[0].shape[0]
+    return tuple(stage(np.pad(np.asarray(row), (0, more))) for row in rows)
