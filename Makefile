@@ -3,15 +3,23 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types bench format clean
+.PHONY: demo test test-fast test-long lint types bench format clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
 	$(BIN)/solvable reproduce msfr/fig2 msfr/fig3 --out out
 
 # One thread of linear algebra for each of the two workers: more of them wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 test: lint types
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST) -m 'not long' $(if $(CI),--durations=25)
+
+# For the inner loop: no figures, no browser, nothing that takes seconds by itself.
+test-fast: $(READY)
+	$(PYTEST) -q -m 'not slow and not long'
+
+test-long: $(READY)
+	$(PYTEST) -m long
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,9 +1,12 @@
 """Float64, strict dtypes and checked shapes for every test and doctest, in `tests` and in `src`."""
 
-import gc
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA talks about what it reloads
 
 import hypothesis
 import jax
@@ -17,7 +20,9 @@ collect_ignore_glob = ["tests/*/conftest.py", "tests/oracles/make_*.py"]
 # Before the first import of solvable, so that every annotation in it is enforced.
 jaxtyping.install_import_hook("solvable", "beartype.beartype")
 
-jax.config.update("jax_enable_x64", True)
+import solvable  # noqa: E402
+
+solvable.setup(cache=False)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -34,29 +39,53 @@ def as_users_run_it() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Linux allows a process 65530 memory maps, of which compiled code takes 3 to 600 a function; past
-# them the compiler crashes. So what is compiled is forgotten now and then: seldom, as what is
-# needed again is compiled again. No test takes more than 10 000.
-_MAPS, _MANY, _LOOK = Path("/proc/self/maps"), 48_000, 50
-_compiled = 0
+# What is compiled, all workers together: modules, and seconds of tracing, lowering and compiling.
+_BUDGET = Path(__file__).parent / "tests" / "compiled.json"
+_SLACK = 1.2
+_KINDS = ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration")
+_spent = {"modules": 0, "seconds": 0.0}
 
 
-def _count(event: str, _: float, **__: object) -> None:
-    global _compiled
-    _compiled += event.endswith("backend_compile_duration")
+def _count(event: str, duration_secs: float, **_: str | int) -> None:
+    _spent["seconds"] += duration_secs if event.endswith(_KINDS) else 0.0
+    _spent["modules"] += event.endswith(_KINDS[-1])
 
 
 jax.monitoring.register_event_duration_secs_listener(_count)
 
 
-@pytest.fixture(autouse=True)
-def _room_for_compiled_code() -> Iterator[None]:
-    yield
-    global _compiled
-    if _compiled >= _LOOK and _MAPS.exists():
-        _compiled = 0
-        with _MAPS.open("rb") as maps:
-            full = sum(1 for _ in maps) > _MANY
-        if full:
-            jax.clear_caches()
-            gc.collect()
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled code is shared by the workers, and kept for the next run of the tests."""
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
+    if cache is not None and not solvable.compile_cache(cache.mkdir("compiled")):
+        # What compiles in less is read no faster than it is compiled.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells the controller what it has compiled."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["compiled"] = dict(_spent)  # pyright: ignore
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """The controller adds up what its workers have compiled."""
+    for name, value in getattr(node, "workeroutput", {}).get("compiled", {}).items():
+        _spent[name] += value
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Tell what was compiled; that of a run of all tests is held to `tests/compiled.json`."""
+    modules, seconds = _spent["modules"], _spent["seconds"]
+    terminalreporter.write_line(f"compiled {modules} modules in {seconds:.0f} s")
+    chosen = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if chosen or config.option.keyword or config.option.markexpr or not _BUDGET.exists():
+        return
+    most = _SLACK * json.loads(_BUDGET.read_text())["modules"]
+    if modules > most:
+        terminalreporter.write_line(
+            f"that is more than {most:.0f}: something compiles again and again, or "
+            f"{_BUDGET.name} is to be raised, with a reason"
+        )
+        terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED

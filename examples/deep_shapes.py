@@ -12,16 +12,16 @@ Run it with ``python examples/deep_shapes.py --out out``.
 import argparse
 from pathlib import Path
 
-import jax
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+import solvable
 from solvable import deep_icl
 from solvable.style import figure_style
 
-jax.config.update("jax_enable_x64", True)
+solvable.setup()
 
 NU, BETA, DIM = 1.25, 0.8, 1024
 COST = "t*N**2*L"

@@ -7,16 +7,16 @@ Predicts the drops of the loss from the first weights alone, then trains on the 
 import argparse
 from pathlib import Path
 
-import jax
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+import solvable
 from solvable import shallow_icl as icl
 from solvable.style import figure_style
 
-jax.config.update("jax_enable_x64", True)
+solvable.setup()
 
 TASK = icl.Task(dim=4, context=31, spectrum="linear")
 START = icl.separate(heads=5, rank=1, scale=1e-2, init="A")

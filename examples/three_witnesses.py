@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+import solvable
 from solvable import msfr
 from solvable.style import figure_style
 
-jax.config.update("jax_enable_x64", True)
+solvable.setup()
 
 TASK = msfr.Task(num_tasks=12, alpha=1.8, context=20, strength=0.5)
 INIT = msfr.Init(v=0.05, w=0.06)

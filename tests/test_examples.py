@@ -11,6 +11,12 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.fixture(autouse=True)
+def _the_tests_own_cache(monkeypatch):
+    """What the pages set up stays out of the user's folder, and out of other tests."""
+    monkeypatch.setattr("solvable.computing.compile_cache", lambda: "")
+
+
 def test_the_three_witnesses_agree(tmp_path):
     main = runpy.run_path(str(ROOT / "examples" / "three_witnesses.py"))["main"]
     assert main(tmp_path) <= 1e-12  # the same gradient descent, up to round-off

@@ -18,9 +18,23 @@ def test_numbers_become_double_arrays(value):
     np.testing.assert_array_equal(np.asarray(found), np.asarray(value, dtype=float))
 
 
-def test_floating_arrays_keep_their_precision():
-    single = jnp.ones(3, jnp.float32)
-    assert validation.floating("x", single) is single
+def test_what_is_in_double_precision_is_left_as_it_is():
+    double = jnp.ones(3)
+    assert validation.floating("x", double) is double
+
+
+def test_single_precision_becomes_double():
+    assert validation.floating("x", jnp.ones(3, jnp.float32)).dtype == jnp.float64
+
+
+def test_without_double_precision_numbers_are_refused_in_one_sentence():
+    with (
+        jax.enable_x64(False),
+        pytest.raises(
+            ValueError, match=r"^x needs double precision: call solvable.setup\(\) first$"
+        ),
+    ):
+        validation.floating("x", 1.0)
 
 
 def test_whole_jax_arrays_become_double():

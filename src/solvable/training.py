@@ -1,8 +1,9 @@
 """The one optimiser loop: compiled segments, a log schedule, progress, stopping and resuming."""
 
 import time as clock
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
@@ -13,12 +14,18 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from . import validation
+from .compiling import jit, stage
+from .fingerprint import difference, fingerprint
+from .memory import refuse
+from .numerics.buckets import padding, run_bucket
 
 Progress = Callable[[int, int], None]
 
 _SEGMENT = 0.1  # seconds of work between two looks at the host
 _ROOM = 256  # log points of a segment, at most: every segment copies its log once
 _PAGE = 2**25  # and the bytes of such a log
+_SMALL = 2**25  # bytes of a problem whose steps cost less than compiling them
+_MOST = 2**53  # steps, each of them a number of its own
 
 
 @dataclass(frozen=True)
@@ -33,12 +40,14 @@ class Run:
         time: lr × step for gradient descent, step for other optimisers.
         loss: what the paper plots.
         state: parameters and optimiser state at the last step, from which `resume` goes on.
+        origin: the problem, in words (`fingerprint`); `resume` refuses a run of any other.
     """
 
     step: Int[np.ndarray, " points"]
     time: Float[np.ndarray, " points"]
     loss: Float[Array, "*runs points"]
     state: Any
+    origin: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
 
     @property
     def status(self) -> str:
@@ -49,7 +58,8 @@ class Run:
     def of(cls, history: "History", pace: float) -> Any:
         """The run whose fields are what was observed."""
         time = pace * history.step
-        return cls(step=history.step, time=time, state=history.state, **history.observed)
+        seen: dict[str, Any] = history.observed
+        return cls(step=history.step, time=time, state=history.state, **seen)
 
 
 R = TypeVar("R", bound=Run)
@@ -98,15 +108,28 @@ class Supplied(Protocol):
         ...
 
 
+@runtime_checkable
+class Several(Protocol):
+    """A problem of several runs side by side, on the first axis of every parameter array."""
+
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> Any:
+        """The problem of these runs of it; one may be there more than once."""
+        ...
+
+
 class SideBySide(eqx.Module):
     """Several problems of one shape as one: every leaf has a leading axis of runs."""
 
     problems: Any
 
+    def chosen(self, runs: Int[np.ndarray, " runs"]) -> "SideBySide":
+        """The problem of these runs of it."""
+        return SideBySide(jax.tree.map(lambda x: _on_host(lambda y: y[runs], x), self.problems))
+
     @classmethod
     def stack(cls, trees: Sequence[Any]) -> Any:
         """Equal pytrees stacked along a new leading axis."""
-        return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+        return jax.tree.map(lambda *x: _on_host(lambda *y: np.stack(y), *x), *trees)
 
     def gradient(self, params: Any, step: Int[Array, ""]) -> Any:
         """Each problem's gradient."""
@@ -115,6 +138,14 @@ class SideBySide(eqx.Module):
     def observe(self, params: Any) -> Any:
         """Each problem's observations."""
         return jax.vmap(lambda problem, p: problem.observe(p))(self.problems, params)
+
+
+def _on_host(function: Callable[..., np.ndarray], *arrays: Any) -> Any:
+    """A numpy function of JAX arrays, also of random keys; JAX would compile it for every shape."""
+    if not jnp.issubdtype(arrays[0].dtype, jax.dtypes.prng_key):
+        return stage(function(*(np.asarray(x) for x in arrays)))
+    words = function(*(np.asarray(jax.random.key_data(x)) for x in arrays))
+    return jax.random.wrap_key_data(stage(words), impl=jax.random.key_impl(arrays[0]))
 
 
 @dataclass(frozen=True)
@@ -142,6 +173,9 @@ def log_steps(steps: int, log_every: int | None) -> Int[np.ndarray, " points"]:
     if log_every is None:
         log_every = max(1, steps // 400)
     log_every = validation.whole("log_every", log_every, 1)
+    if steps > _MOST:
+        raise ValueError(f"steps must be at most {_MOST}, not {steps}")
+    refuse("steps", steps, 16.0 * (steps // log_every))
     points = np.arange(0, steps + 1, log_every)
     return points if points[-1] == steps else np.append(points, steps)
 
@@ -180,12 +214,12 @@ def choose_optimizer(
     return _DESCENT, state, float(rate)
 
 
-@eqx.filter_jit
+@jit(filtered=True)
 def _observe(problem: Problem | Iteration, state: Any) -> Any:
     return problem.observe(state[0])
 
 
-@eqx.filter_jit
+@jit(filtered=True)
 def _segment(fixed: Any, state: Any, logs: Any, span: Array, points: Array) -> Any:
     """From step span[0] to span[1], logging at the first span[2] of points[1:] on the way."""
     problem, optimizer = fixed
@@ -201,13 +235,17 @@ def _segment(fixed: Any, state: Any, logs: Any, span: Array, points: Array) -> A
         return optax.apply_updates(params, updates), memory
 
     def interval(k: Array, carry: Any) -> Any:
+        # The last one ends at no log point; a loop of its own would compile the step twice.
         state, logs = carry
-        state = jax.lax.fori_loop(jnp.maximum(step, points[k]), points[k + 1], one, state)
+        logged = k < count
+        last = jnp.where(logged, points[k + 1], upto)
+        state = jax.lax.fori_loop(jnp.maximum(step, points[k]), last, one, state)
+        row = jnp.where(logged, k, len(points))  # out of the page: not written
         found = problem.observe(state[0])
-        return state, jax.tree.map(lambda log, x: log.at[k].set(x), logs, found)
+        put = jax.tree.map(lambda log, x: log.at[row].set(x, mode="drop"), logs, found)
+        return state, put
 
-    state, logs = jax.lax.fori_loop(0, count, interval, (state, logs))
-    return jax.lax.fori_loop(jnp.maximum(step, points[count]), upto, one, state), logs
+    return jax.lax.fori_loop(0, count + 1, interval, (state, logs))
 
 
 def descend(
@@ -245,7 +283,7 @@ def descend(
     logs = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), shapes)
     size = max(1, sum(log[:1].nbytes for log in jax.tree.leaves(logs)))
     room = max(1, min(_ROOM, _PAGE // size))  # the same for any number of log points
-    page = jax.tree.map(lambda x: jnp.asarray(np.zeros((room, *x.shape), x.dtype)), shapes)
+    page = jax.tree.map(lambda x: stage(np.zeros((room, *x.shape), x.dtype)), shapes)
     pace = int(points[min(1, count - 1)]) - step
     logged, finished = 0, True
     try:
@@ -263,7 +301,7 @@ def descend(
             near[1 : reached - logged + 1] = points[logged:reached]
             span = np.asarray([step, upto, reached - logged])
             state, written = jax.block_until_ready(
-                _segment((now, optimizer), state, page, jnp.asarray(span), jnp.asarray(near))
+                _segment((now, optimizer), state, page, stage(span), stage(near))
             )
             for log, new in zip(jax.tree.leaves(logs), jax.tree.leaves(written), strict=True):
                 log[logged:reached] = np.asarray(new)[: reached - logged]
@@ -282,7 +320,7 @@ def descend(
         seen = _observe(now, state)
         points = np.append(points[:done], step)
         logs = jax.tree.map(lambda log, x: np.append(log[:done], x[None], axis=0), logs, seen)
-    observed = jax.tree.map(lambda log: jnp.asarray(np.moveaxis(log, 0, -1)), logs)
+    observed = jax.tree.map(lambda log: stage(np.moveaxis(log, 0, -1)), logs)
     return History(points, observed, state, finished)
 
 
@@ -290,18 +328,27 @@ def joined(earlier: R, later: R) -> R:
     """One run after another that took up where it ended: the shared log point is kept once."""
 
     def join(a: Any, b: Any) -> Any:
-        kind = np if isinstance(b, np.ndarray) else jnp
-        return kind.concatenate([a, b[..., 1:]], axis=-1)
+        return np.concatenate([np.asarray(a), np.asarray(b)[..., 1:]], axis=-1)
 
-    names = [field.name for field in fields(later) if field.name != "state"]
+    def kind(a: Any, b: Any) -> Any:
+        both = join(a, b)
+        return both if isinstance(b, np.ndarray) else stage(both)
+
+    names = _logged(later)
     pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
-    return replace(later, **{name: jax.tree.map(join, *pair) for name, pair in pairs.items()})
+    return replace(later, **{name: jax.tree.map(kind, *pair) for name, pair in pairs.items()})
+
+
+def _logged(run: Run) -> list[str]:
+    """The fields of a run whose last axis is the log points."""
+    return [f.name for f in fields(run) if f.name not in ("state", "origin")]
 
 
 def _refuse_other(
     problem: Any,
     state: Any,
     resume: Any,
+    origin: Mapping[str, str],
     steps: int,
     label: Callable[[History, float], Any],
     pace: float,
@@ -312,16 +359,20 @@ def _refuse_other(
     done = int(resume.step[-1])
     if steps < done:
         raise ValueError(f"steps must be at least {done}, those done already, not {steps}")
+    if resume.origin:
+        if other := difference(resume.origin, origin):
+            raise ValueError(f"resume must be a run of the same problem: {other}")
+    else:
+        warnings.warn("resume does not say of which problem it is a run", stacklevel=4)
     form = [
-        (jax.tree.structure(s), [x.shape for x in jax.tree.leaves(s)])
+        (jax.tree.structure(s), [np.shape(x) for x in jax.tree.leaves(s)])
         for s in (state, resume.state)
     ]
     if form[0] != form[1]:
         raise ValueError("resume must be a run of the same model, with the same seeds")
+    # What follows is for damage, and for runs that do not say what they are runs of.
     now = problem.supply(done)[0] if isinstance(problem, Supplied) else problem
-    seen = jax.tree.map(
-        lambda x: jnp.asarray(np.asarray(x)[..., None]), _observe(now, resume.state)
-    )
+    seen = jax.tree.map(lambda x: stage(np.asarray(x)[..., None]), _observe(now, resume.state))
     here = label(History(np.array([done]), seen, resume.state, True), pace)
     if _names(here) != _names(resume):
         raise ValueError("resume must be a run with the same tests")
@@ -334,9 +385,41 @@ def _refuse_other(
 
 def _names(run: Run) -> Any:
     """Which fields, and what in them, a run has logged."""
-    return {
-        f.name: jax.tree.structure(getattr(run, f.name)) for f in fields(run) if f.name != "state"
-    }
+    return {name: jax.tree.structure(getattr(run, name)) for name in _logged(run)}
+
+
+def _widened(problem: Any, params: Any, memory: Any, optimizer: Any) -> tuple[Any, Any, Any, int]:
+    """Runs side by side padded to one of few numbers of them, and how many there are; 0 if alone.
+
+    A new number of runs then compiles nothing; the runs that are added repeat the last one.
+    """
+    axes = {x.shape[0] for x in jax.tree.leaves(params) if x.ndim}
+    if not isinstance(problem, Several) or len(axes) != 1:
+        return problem, params, memory, 0
+    (runs,) = axes
+    size = sum(x.nbytes for x in jax.tree.leaves((problem, params)) if eqx.is_array(x))
+    if run_bucket(runs) == runs or size > _SMALL:
+        return problem, params, memory, 0
+    index = padding(runs, run_bucket(runs))
+
+    def wide(x: Any) -> Any:
+        return stage(np.asarray(x)[index]) if np.ndim(x) else x
+
+    more = jax.tree.map(wide, params)
+    if optimizer is not None:
+        # An optimiser's own numbers are told from those it keeps a run by their shapes.
+        like = jax.eval_shape(optimizer.init, more)
+        memory = jax.tree.map(lambda x, y: x if np.shape(x) == y.shape else wide(x), memory, like)
+    return problem.chosen(index), more, memory, runs
+
+
+def _narrowed(tree: Any, like: Any, runs: int) -> Any:
+    """What was logged or left, without the runs that were added."""
+
+    def cut(x: Any, y: Any) -> Any:
+        return x if np.shape(x)[: len(y.shape)] == y.shape else stage(np.asarray(x)[:runs])
+
+    return jax.tree.map(cut, tree, like)
 
 
 def follow(
@@ -344,6 +427,7 @@ def follow(
     params: Any,
     label: Callable[[History, float], R],
     *,
+    origin: Mapping[str, Any],
     lr: Any = None,
     optimizer: optax.GradientTransformation | None = None,
     steps: int,
@@ -357,6 +441,8 @@ def follow(
         problem: what is trained.
         params: where it starts.
         label: makes the lab's run of a log and of how much time one step is.
+        origin: all that the lab's problem depends on, for `fingerprint`: the trainer's name, task,
+            start, data, batch, seeds, units, rates that are not `lr`; what is most telling first.
         lr: learning rate of gradient descent; or
         optimizer: any optax optimiser.
         steps: how many steps, counted from the beginning.
@@ -372,14 +458,23 @@ def follow(
     else:
         transformation, memory, pace = choose_optimizer(params, lr, optimizer)
     points = log_steps(steps, log_every)
+    dtype = jax.tree.leaves(params)[0].dtype.name
+    rest = {"lr": lr, "optimizer": optimizer, "precision": dtype}
+    words = fingerprint(**{**origin, **rest, **origin})  # a lab's own rates are what counts
     if resume is not None:
-        _refuse_other(problem, (params, memory), resume, steps, label, pace)
+        _refuse_other(problem, (params, memory), resume, words, steps, label, pace)
         params, memory = resume.state
         points = np.append(resume.step[-1], points[points > resume.step[-1]])
+    state = jax.eval_shape(lambda: (params, memory))
+    wide, params, memory, runs = _widened(problem, params, memory, transformation)
     history = descend(
-        problem, params, optimizer=transformation, memory=memory, points=points, progress=progress
+        wide, params, optimizer=transformation, memory=memory, points=points, progress=progress
     )
-    run = label(history, pace)
+    if runs:
+        seen = eqx.filter_eval_shape(problem.observe, state[0])  # pyright: ignore
+        observed = _narrowed(history.observed, seen, runs)
+        history = replace(history, observed=observed, state=_narrowed(history.state, state, runs))
+    run = replace(label(history, pace), origin=words)
     if resume is not None:
         run = joined(resume, run)
     if not history.finished:

@@ -13,28 +13,69 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .compiling import stage
+
 
 def is_concrete(value: Any) -> bool:
     """Whether `value` has numbers to look at, not a tracer's promise of them."""
     return not isinstance(value, Tracer)
 
 
+def spoken(value: Any) -> str:
+    """A value as a sentence has it: on one line, and short.
+
+    >>> spoken(np.ones((2, 3)))
+    'an array of shape (2, 3)'
+    """
+    if isinstance(value, np.ndarray | jax.Array) and value.ndim:
+        return f"an array of shape {value.shape}"
+    words = " ".join(repr(value).split())
+    return words if len(words) <= 60 else f"{words[:57]}..."
+
+
+def concrete(name: str, *values: Any, why: str) -> None:
+    """Raise if JAX is tracing one of `values`, for what is worked out on the host.
+
+    >>> jax.jit(lambda t: concrete("t", t, why="the window is searched for"))(1.0)
+    Traceback (most recent call last):
+    ValueError: t cannot be traced by JAX (jit, vmap, grad): the window is searched for on the host
+    """
+    if not all(is_concrete(leaf) for leaf in jax.tree.leaves(values)):
+        raise ValueError(f"{name} cannot be traced by JAX (jit, vmap, grad): {why} on the host")
+
+
 def floating(name: str, value: Any) -> jax.Array:
-    """`value` as a floating-point array, or a `ValueError` naming `name`.
+    """`value` as an array in double precision, or a `ValueError` naming `name`.
+
+    This is the door through which users' numbers come in, so that all is computed in double
+    precision, or refused.
 
     >>> floating("alpha", "two")
     Traceback (most recent call last):
     ValueError: alpha must be a number or an array of numbers, not 'two'
     """
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
+    needs_double(name)
+    if isinstance(value, jax.Array) and value.dtype == jnp.float64:
         return value
+    if isinstance(value, Tracer) and value.dtype.kind in "fiu":
+        return value.astype(jnp.float64)
+    return stage(real(name, value))
+
+
+def real(name: str, value: Any) -> np.ndarray:
+    """`value` as numpy's numbers, always in double precision, or a `ValueError` naming `name`."""
     try:
-        array = value if isinstance(value, jax.Array) else np.asarray(value)
+        array = np.asarray(value)
         if array.dtype.kind not in "fiu":
             raise TypeError
-        return jnp.asarray(array, dtype=jnp.result_type(float))
+        return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a number or an array of numbers, not {value!r}") from None
+        raise ValueError(
+            f"{name} must be a number or an array of numbers, not {spoken(value)}"
+        ) from None
+
+
+constant = stage
 
 
 def within(
@@ -85,22 +126,20 @@ def whole(name: str, value: Any, low: int = 0, high: int | None = None) -> int:
         good, number = False, 0
     if not good or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be a whole number, {limits}, not {value!r}")
+        raise ValueError(f"{name} must be a whole number, {limits}, not {spoken(value)}")
     return number
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
     """Raise unless `value` is one of the words allowed."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {spoken(value)}")
 
 
 def needs_double(what: str) -> None:
     """Raise unless JAX computes in double precision, without which `what` would lose its digits."""
-    if not jax.config.read("jax_enable_x64"):
-        raise ValueError(
-            f"{what} needs double precision: call jax.config.update('jax_enable_x64', True) first"
-        )
+    if jnp.result_type(float) != jnp.float64:
+        raise ValueError(f"{what} needs double precision: call solvable.setup() first")
 
 
 def brief(**fields: Any) -> str:

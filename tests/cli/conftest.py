@@ -1,50 +1,9 @@
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
-import jax
 import pytest
+from tests.command import jax_settings, solvable
 
-from solvable.cli import main
-from solvable.papers import PAPERS
-
-SETTINGS = (
-    "jax_enable_x64",
-    "jax_enable_compilation_cache",
-    "jax_compilation_cache_dir",
-    "jax_persistent_cache_min_compile_time_secs",
-)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-
-Solvable = Callable[..., Outcome]
+__all__ = ["jax_settings", "solvable"]
 
 
 @pytest.fixture(autouse=True)
-def jax_settings() -> Iterator[None]:
-    """Double precision, and whatever a command sets is set back."""
-    before = {name: getattr(jax.config, name) for name in SETTINGS}
-    jax.config.update("jax_enable_x64", True)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-
-
-@pytest.fixture
-def solvable(capsys: pytest.CaptureFixture[str]) -> Solvable:
-    """Run one command in this process."""
-
-    def run(*words: object) -> Outcome:
-        argv = [str(word) for word in words]
-        if len(argv) > 1 and argv[0] in ("solve", "train") and argv[1] in PAPERS:
-            argv.append("--no-compile-cache")
-        capsys.readouterr()
-        status = main(argv)
-        return Outcome(status, *capsys.readouterr())
-
-    return run
+def settings_are_set_back(jax_settings: None) -> None:
+    """Also for what is run without the fixture `solvable`."""

@@ -1,24 +1,17 @@
 """``solvable solve deep_icl`` and ``solvable train deep_icl``."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
+from tests.command import document
 
 from solvable import deep_icl
-from solvable.cli.progress import Waiting
 
 SMALL = ("--nu", 1.25, "--beta", 0.7, "--dim", 12)
 RRS = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12)
 NARROW = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12, width=6, context=20)
 FS = deep_icl.FixedStructure(nu=1.25, beta=0.7, dim=12)
-
-
-def document(done):
-    """The JSON document of a command that did well."""
-    assert (done.status, done.err) == (0, "")
-    return json.loads(done.out, parse_constant=pytest.fail)
 
 
 # What is said on the command line, and the same from Python.
@@ -296,109 +289,3 @@ def test_every_curve_can_be_drawn(solvable, tmp_path, over):
     done = solvable("solve", "deep_icl", *SMALL, *words, "--plot", path)
     assert done.status == 0
     assert path.stat().st_size > 0
-
-
-def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch):
-    def stop(waiting, step, steps):
-        if step < steps:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Waiting, "__call__", stop)
-    words = (*SMALL, "--steps", 1_000_000, "--log-every", 10)
-    done = solvable("train", "deep_icl", *words, "--json")
-    assert done.status == 130
-    told = json.loads(done.out)
-    assert told["interrupted"] is True
-    assert 0 < told["step"][-1] < 1_000_000
-    assert len(told["loss"]) == len(told["step"])
-    assert done.err.startswith(f"solvable: interrupted at step {told['step'][-1]} of 1000000;")
-
-
-def test_a_rate_that_is_too_large_is_said(solvable):
-    words = (*SMALL, "--steps", 50, "--lr", 1e3, "--depth", 4, "--json")
-    done = solvable("train", "deep_icl", *words)
-    assert done.status == 0
-    assert "training diverged" in done.err
-    assert "try a smaller --lr" in done.err
-
-
-SENTENCES = [
-    ("solve --gama 1", "--gama is not an option of solvable solve deep_icl; did you mean --gamma"),
-    ("solve --law flat", "--law must be one of rrs, fs, iso, not 'flat'"),
-    ("solve --over step", "--over must be one of time, gamma, depth, width, context, alpha, not"),
-    ("solve --nu 0", "nu must lie in (0, 20], not 0"),
-    ("solve --beta nan", "beta must lie in (0, 20], not nan"),
-    ("solve --dim 0", "dim must be a whole number, from 1 to 10000000, not 0"),
-    ("solve --width 65", "width must be a whole number, from 1 to 64, not 65"),
-    ("solve --context 0", "context must be a whole number, from 1 to 1000000000000, not 0"),
-    ("solve --context 2.5", "context must be a whole number"),
-    ("solve --noise -1", "noise must lie in [0, 1e+06], not -1"),
-    ("solve --law iso --alpha 0", "alpha must lie in (0, 1e+08], not 0"),
-    ("solve --law iso --nu 1", "nu is for --law rrs or fs, not iso"),
-    ("solve --law iso --context 10", "context is for --law rrs or fs, not iso"),
-    ("solve --law fs --width 3", "width is for --law rrs, not fs"),
-    ("solve --alpha 2", "alpha is for --law iso, not rrs"),
-    ("solve --law fs --context 9", "context must be inf for the flow of --law fs"),
-    ("solve --width 9 --context 20 --noise 1", "noise must be 0 where width < dim"),
-    ("solve --depth", "depth must be followed by one number or more"),
-    ("solve --depth 0", "depth must be a whole number, at least 1, or inf, not 0"),
-    ("solve --depth 1.5", "depth must be a whole number, at least 1, or inf, not 1.5"),
-    ("solve --depth inf --width 9", "depth must be finite for an optimum with finite width"),
-    ("solve --over gamma --depth inf", "depth must be finite for --over gamma"),
-    ("solve --over gamma --gamma 1", "gamma and weights are for --over time, not gamma"),
-    ("solve --over depth --time matrix", "time is for --over time, not depth"),
-    ("solve --over depth --t-max 5", "t_min and t_max are for --over time, not depth"),
-    ("solve --at 4", "at is for --over width, context or alpha, not time"),
-    ("solve --over width --at", "at must be followed by one number or more"),
-    ("solve --over width --at 80", "width must be a whole number, from 1 to 64, not 80"),
-    ("solve --over alpha", "over must be one of time, gamma, depth, width, context for --law rrs"),
-    ("solve --law iso --over width", "over must be one of time, gamma, depth, alpha for --law iso"),
-    ("solve --t-min 0", "t_min must lie in (0, 1e+300], not 0"),
-    ("solve --points 1", "points must be a whole number, at least 2, not 1"),
-    ("solve --over gamma --points 1", "points must be a whole number, at least 2, not 1"),
-    ("solve --gamma 1 --weights 1", "gamma and weights cannot both be given"),
-    ("solve --weights -1", "weights (√2 w, w, w, w), w > 0, for the flow"),
-    ("solve --law iso --time matrix", "dim must be given for time 'matrix'"),
-    ("train --depth 0", "depth must be a whole number, from 1 to 1000000, not 0"),
-    ("train --lr 0", "lr must lie in (0, inf), not 0"),
-    ("train --steps -1", "steps must be a whole number, at least 0, not -1"),
-    ("train --log-every 0", "log_every must be a whole number, at least 1, not 0"),
-    ("train --layers untied --context 5", "layers must be 'tied' where width or context is finite"),
-    ("train --layers untied --weights 1", "layers must be 'tied' for the weights of full"),
-    ("train --seed 1", "seed is for --brute: else nothing is drawn"),
-    ("train --contexts 8", "contexts is for --brute: else nothing is drawn"),
-    ("train --brute --contexts 0", "contexts must be a whole number, at least 1, not 0"),
-    ("train --brute --seed -1", "seed must be a whole number, at least 0, not -1"),
-    ("train --brute --law iso", "dim must be given for --brute on --law iso"),
-    ("train --brute --law iso --dim 3 --alpha 0.5", "alpha·dim must be a whole number, at least 1"),
-    ("train --brute --weights 1", "context must be given for --brute with --weights"),
-    ("train --brute --weights 1 --context 9", "queries must be given for --brute with --weights"),
-    ("train --law fs --weights 1", "a FixedStructure is trained with gamma and tied layers only"),
-]
-
-
-@pytest.mark.usefixtures("as_users_run_it")
-@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
-def test_bad_input_gets_one_sentence_and_status_2(solvable, line, sentence):
-    command, *words = line.split()
-    done = solvable(command, "deep_icl", *words)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("solvable: ")
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
-
-
-def test_cite_knows_the_preprint(solvable):
-    out = solvable("cite", "deep_icl").out
-    assert "@misc{bordelon2025theory," in out
-    title = "Theory of Scaling Laws for In-Context Regression: Depth, Width, Context and Time"
-    assert f"{{{{{title}}}}}" in out
-    assert "eprint        = {2510.01098}" in out
-    assert "archivePrefix = {arXiv}" in out
-    assert "booktitle" not in out[out.index("@misc") :]
-
-
-def test_list_knows_the_paper(solvable):
-    (lab,) = document(solvable("list", "deep_icl", "--json"))["labs"]
-    assert lab["paper"]["arxiv"] == "2510.01098"
-    assert lab["figures"]

@@ -101,3 +101,22 @@ def test_a_new_file_gets_the_usual_permissions(tmp_path):
     write_file("csv", tmp_path / "ours", b"")
     (tmp_path / "usual").touch()
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_csv_on_standard_output_takes_the_place_of_the_table(solvable, tmp_path):
+    path = tmp_path / "curve.csv"
+    solvable(*QUICK, "--csv", path)
+    done = solvable(*QUICK, "--csv", "-", "--plot", tmp_path / "curve.svg")
+    assert (done.status, done.out) == (0, path.read_text())
+    assert done.err == f"solvable: wrote {tmp_path / 'curve.svg'}\n"
+    assert not Path("-").exists()
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("command", [QUICK, ("train", "msfr"), ("plan", "--budget", "1e9")])
+def test_csv_and_json_do_not_both_take_standard_output(solvable, command):
+    done = solvable(*command, "--csv", "-", "--json")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "solvable: csv must be a file, not '-', with --json, which takes standard output\n"
+    )

@@ -468,9 +468,9 @@ BAD = [
     ("FILE --law power --x steps --y loss --hold-out largest x", "a share such as 20% or 0.2"),
     ("FILE --law power --x steps --y loss --hold-out largest 95%", "points that are not held out"),
     ("FILE --law power --x steps --y loss --level 1", "level must be a number in (0, 1)"),
-    ("FILE --law power --x steps --y loss --draws 5", "draws must be a whole number, at least"),
+    ("FILE --law power --x steps --y loss --draws 5", "draws must be a whole number, from 100"),
     ("FILE --law power --x steps --y loss --seed -1", "seed must be a whole number"),
-    ("FILE --law power --x steps --y loss --scale 0", "scale must be a number in (0, inf)"),
+    ("FILE --law power --x steps --y loss --scale 0", "scale must be a number in (0, 1e+100)"),
     ("FILE --law power --x steps --y loss --loss absolute", "--loss must be one of huber"),
     (
         "FILE --law power --x steps --y loss --plot fit.jpg",

@@ -6,18 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from tests.command import document
 
 from solvable import shallow_icl as icl
-from solvable.cli.progress import Waiting
 
 SMALL = ("--dim", 3, "--context", 8)
 TASK = icl.Task(dim=3, context=8)
-
-
-def document(done):
-    """The JSON document of a command that did well."""
-    assert (done.status, done.err) == (0, "")
-    return json.loads(done.out, parse_constant=pytest.fail)
 
 
 # What is said on the command line, and the same from Python.
@@ -135,27 +129,6 @@ def test_what_needs_tokens_takes_400_sequences_and_says_so(solvable, why):
     assert done.err == f"solvable: {why} without --sequences: training on 400\n"
 
 
-def test_divergence_is_null_in_json_and_told_on_standard_error(solvable):
-    done = solvable("train", "shallow_icl", *SMALL, "--steps", 20, "--lr", 1e3, "--json")
-    assert done.status == 0
-    assert json.loads(done.out, parse_constant=pytest.fail)["loss"][-1] is None
-    assert done.err.startswith("solvable: training diverged: the loss is ")
-
-
-def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch):
-    def stop(waiting, step, steps):
-        if step < steps:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Waiting, "__call__", stop)
-    done = solvable("train", "shallow_icl", *SMALL, "--log-every", 10, "--json")
-    assert done.status == 130
-    told = json.loads(done.out)
-    assert told["interrupted"] is True
-    assert 0 < told["step"][-1] < 10_000
-    assert done.err.startswith(f"solvable: interrupted at step {told['step'][-1]} of 10000;")
-
-
 def test_the_plateaus_and_drops_are_those_of_the_python_api(solvable):
     words = ("--scale", 1e-3, "--seed", 4, "--steps", 100)
     told = document(solvable("solve", "shallow_icl", *SMALL, *words, "--json"))
@@ -224,65 +197,7 @@ def test_the_table_of_plateaus_is_printed_and_rough_times_are_called_so(solvable
         assert ("margin below 1.3" in out) == rough
 
 
-SENTENCES = [
-    ("solve --alpha 2", "--alpha is not an option of solvable solve shallow_icl"),
-    ("train --softmaxx", "--softmaxx is not an option of solvable train shallow_icl"),
-    ("train --blocks some", "--blocks must be one of all, zero, aligned, not 'some'"),
-    ("solve --context few", "--context must be a whole number or inf, not 'few'"),
-    ("solve --eigenvalues 1 x", "--eigenvalues must be numbers, not ['1', 'x']"),
-    ("solve --eigenvalues", "eigenvalues must be followed by one number or more"),
-    ("solve --eigenvalues 1 -1", "spectrum must lie in [1e-12, 1e+06], not -1"),
-    ("solve --eigenvalues 2 1 --dim 3", "dim must be 2, one an eigenvalue, not 3"),
-    ("solve --eigenvalues 1 --spectrum white", "spectrum and eigenvalues cannot both be given"),
-    ("solve --exponent 2", "exponent is for --spectrum power, not linear"),
-    ("solve --spectrum power --exponent 21", "exponent must lie in [0, 20], not 21"),
-    ("solve --normalise n-1", "normalise is for --lengths varied, not fixed"),
-    ("solve --dim 0", "dim must be a whole number, at least 1, not 0"),
-    ("solve --context 2.5", "context must be a whole number, at least 1, not 2.5"),
-    ("solve --context inf", "units must be paper when the context is infinite, not 'code'"),
-    ("solve --scale nan", "scale must lie in (0, 1000], not nan"),
-    ("solve --lr 0", "lr must lie in (0, inf), not 0"),
-    ("solve --steps -1", "steps must be a whole number, at least 0, not -1"),
-    ("solve --log-every 0", "log_every must be a whole number, at least 1, not 0"),
-    ("solve --seed -1", "seed must be a whole number, at least 0, not -1"),
-    ("solve --rank 2", "rank must be 1 for drop times, not 2"),
-    ("solve --spectrum white", "spectrum must have distinct eigenvalues for drop times"),
-    ("solve --attention softmax", "attention must be linear for drop times, not softmax"),
-    ("solve --in-context 0.5", "in_context must be 1 for the population, not 0.5"),
-    ("solve --model merged", "spectrum must be white for the theory curve of --model merged"),
-    ("solve --model merged --rank 2", "rank is for --model separate, not merged"),
-    ("solve --model mlp --init B", "init is for --model separate, not mlp"),
-    (
-        "solve --model merged --attention softmax",
-        "attention must be linear for a theory curve, not softmax",
-    ),
-    ("train --model mlp --attention softmax --sequences 9", "attention must be linear for --model"),
-    ("train --antithetic", "data-seed, antithetic, centred and whitened are for --sequences"),
-    ("train --in-context 0.5", "in_context must be 1 on the population, not 0.5; --sequences"),
-    ("train --sequences 0", "sequences must be a whole number, at least 1, not 0"),
-    ("train --sequences 3 --antithetic", "antithetic needs an even number of sequences"),
-    ("train --blocks all", "blocks cannot be 'all' on the population"),
-    ("train --blocks aligned", "blocks 'aligned' is for merged attention"),
-    ("train --brute --blocks zero --sequences 9", "blocks cannot be given with --brute"),
-]
-
-
-@pytest.mark.usefixtures("as_users_run_it")
-@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
-def test_bad_input_gets_one_sentence_and_status_2(solvable, line, sentence):
-    command, *words = line.split()
-    done = solvable(command, "shallow_icl", *words)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("solvable: ")
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
-
-
 def test_an_infinite_context_is_null_in_json(solvable):
     words = "--context inf --units paper --steps 2 --json"
     assert document(solvable("train", "shallow_icl", *words.split()))["task"]["context"] is None
     assert math.isinf(icl.Task(dim=4, context=None).context)
-
-
-def test_cite_knows_the_paper(solvable):
-    assert "Training Dynamics of In-Context Learning" in solvable("cite", "shallow_icl").out

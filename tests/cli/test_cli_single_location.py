@@ -1,23 +1,16 @@
 """``solvable solve single_location`` and ``solvable train single_location``."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
+from tests.command import document
 
 from solvable import single_location as sl
-from solvable.cli.progress import Waiting
 
 SMALL = ("--dim", 20, "--length", 4)
 TASK = sl.Task(dim=20, length=4)
 SCALARS = ("kappa", "nu", "theta", "eta", "rho")
-
-
-def document(done):
-    """The JSON document of a command that did well."""
-    assert (done.status, done.err) == (0, "")
-    return json.loads(done.out, parse_constant=pytest.fail)
 
 
 # What is said on the command line, and the same from Python.
@@ -190,69 +183,3 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     out = solvable("train", "single_location", *words, "--lam-decay", 1e-4).out
     assert max(map(len, out.splitlines())) <= 80
     assert ["step", "λ", "L(t)", "|κ|", "|ν|", "distance"] in map(str.split, out.splitlines())
-
-
-def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch):
-    def stop(waiting, step, steps):
-        if step < steps:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Waiting, "__call__", stop)
-    words = (*SMALL, "--steps", 1_000_000, "--log-every", 10)
-    done = solvable("train", "single_location", *words, "--json")
-    assert done.status == 130
-    told = json.loads(done.out)
-    assert told["interrupted"] is True
-    assert 0 < told["step"][-1] < 1_000_000
-    assert len(told["per_run"]["loss"][0]) == len(told["step"])
-    assert done.err.startswith(f"solvable: interrupted at step {told['step'][-1]} of 1000000;")
-
-
-SENTENCES = [
-    ("solve --alpha 2", "--alpha is not an option of solvable solve single_location"),
-    ("train --lambda 1", "--lambda is not an option of solvable train single_location"),
-    ("train --start middle", "--start must be one of manifold, sphere, not 'middle'"),
-    ("solve --dim 3", "dim must be a whole number, from 4 to 1000000000, not 3"),
-    ("solve --length 0", "length must be a whole number, from 1 to 1000000000, not 0"),
-    ("solve --gamma 0", "gamma must lie in [1e-06, 1000], not 0"),
-    ("solve --noise -1", "noise must lie in [0, 1e+06], not -1"),
-    ("solve --kappa 1.5", "kappa must lie in [-1, 1], not 1.5"),
-    ("solve --nu nan", "nu must lie in [-1, 1], not nan"),
-    ("solve --lam 0", "lam must lie in (0, 1000], not 0"),
-    ("solve --t-min 0", "t_min must lie in (0, 1e+12], not 0"),
-    ("solve --t-max 1e13", "t_max must lie in (0.001, 1e+12], not 1e+13"),
-    ("solve --points 1", "points must be a whole number, at least 2, not 1"),
-    ("train --lam -1", "lam must lie in (0, 1000], not -1"),
-    ("train --lam inf --lam-decay 1", "lam must lie in (0, 1000], not inf"),
-    ("train --lam-decay -1", "lam_decay must lie in [0, 1e+06], not -1"),
-    ("train --lr 0", "lr must lie in (0, inf), not 0"),
-    ("train --steps -1", "steps must be a whole number, at least 0, not -1"),
-    ("train --log-every 0", "log_every must be a whole number, at least 1, not 0"),
-    ("train --seed -1", "seed must be a whole number, at least 0, not -1"),
-    ("train --batch 0", "batch must be a whole number, at least 1, not 0"),
-    ("train --batch 1 --dim 5", "dim must be at least 6 for SGD, not 5"),
-    ("train --runs 0", "runs must be a whole number, at least 1, not 0"),
-    ("train --runs 2 --nu 0.1", "runs must be 1 from a given state without --batch, not 2"),
-    ("train --kappa 0.9 --eta 0.9", "kappa² + eta² must be at most 1, not 1.62"),
-    ("train --kappa 1 --rho 0.5", "rho must be that of two unit vectors with these kappa"),
-    ("train --start sphere --nu 0.1", "start cannot be given with kappa, nu, theta, eta, rho"),
-]
-
-
-@pytest.mark.usefixtures("as_users_run_it")
-@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
-def test_bad_input_gets_one_sentence_and_status_2(solvable, line, sentence):
-    command, *words = line.split()
-    done = solvable(command, "single_location", *words)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("solvable: ")
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
-
-
-def test_cite_and_list_know_the_paper(solvable):
-    title = "Attention layers provably solve single-location regression"
-    assert title in solvable("cite", "single_location").out
-    (lab,) = document(solvable("list", "single_location", "--json"))["labs"]
-    assert lab["title"] == title
-    assert lab["figures"]

@@ -6,7 +6,6 @@ import optax
 import pytest
 
 from solvable import msfr
-from solvable.cli.progress import Waiting
 
 SMALL = ("--num-tasks", 4, "--context", 6, "--steps", 40)
 
@@ -91,41 +90,3 @@ def test_brute_force_without_data_takes_400_and_says_so(solvable):
 def test_the_training_loss_is_shown_where_there_is_a_data_set(solvable):
     assert "training loss" in solvable("train", "msfr", *SMALL, "--data", 30).out
     assert "training loss" not in solvable("train", "msfr", *SMALL).out
-
-
-def test_divergence_is_null_in_json_and_told_on_standard_error(solvable):
-    done = solvable("train", "msfr", *SMALL, "--lr", 1e3, "--json")
-    assert done.status == 0
-    assert json.loads(done.out, parse_constant=pytest.fail)["loss"][-1] is None
-    assert done.err.startswith("solvable: training diverged: the loss is ")
-    assert done.err.count("\n") == 1
-
-
-def test_ctrl_c_keeps_what_there_is_and_says_where_it_stopped(solvable, monkeypatch, tmp_path):
-    def stop(waiting, step, steps):
-        if step < steps:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Waiting, "__call__", stop)
-    path = tmp_path / "run.csv"
-    words = ("--num-tasks", 4, "--steps", 100_000, "--log-every", 10)
-    done = solvable("train", "msfr", *words, "--csv", path, "--json")
-    assert done.status == 130
-    document = json.loads(done.out)
-    last = document["step"][-1]
-    assert document["interrupted"] is True
-    assert 0 < last < 100_000
-    assert path.read_text().splitlines()[-1].startswith(f"{last},")
-    assert done.err.startswith(
-        f"solvable: wrote {path}\nsolvable: interrupted at step {last} of 100000;"
-    )
-
-
-def test_ctrl_c_before_there_is_anything_writes_nothing(solvable, monkeypatch, tmp_path):
-    def stop(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(msfr, "train", stop)
-    done = solvable("train", "msfr", "--csv", tmp_path / "run.csv", "--json")
-    assert (done.status, done.out, done.err) == (130, "", "solvable: interrupted\n")
-    assert list(tmp_path.iterdir()) == []

@@ -125,13 +125,26 @@ def test_a_figure_that_needs_what_is_not_installed_is_skipped(extra, diary, tmp_
     assert read_result(out / "toy" / "extra") is not None  # and is not lost by asking again
 
 
-def test_only_who_asks_for_a_skipped_figure_by_name_is_told_of_a_failure(extra, solvable, tmp_path):
+@pytest.fixture
+def command(toy, capsys):
+    """Runs `solvable reproduce` in this process, its figures in workers."""
+
+    def reproduced(*words):
+        status = main(["reproduce", *map(str, words)])
+        return status, *capsys.readouterr()
+
+    return reproduced
+
+
+def test_only_who_asks_for_a_skipped_figure_by_name_is_told_of_a_failure(
+    extra, command, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TOY_MISSING", extra)
     out = tmp_path / "out"
     told = {}
-    for words, status in ((("toy", "--json"), 0), (("toy/extra",), 1)):
-        process = solvable("reproduce", *words, "--quick", "--out", out, TOY_MISSING=extra)
-        told[status], stderr = process.communicate()
-        assert process.returncode == status
+    for words, wanted in ((("toy", "--json"), 0), (("toy/extra",), 1)):
+        status, told[wanted], stderr = command(*words, "--quick", "--out", out)
+        assert status == wanted
         assert f"toy/extra  skipped: {extra}" in stderr
         assert [path.name for path in (out / "toy").iterdir()] == ["one"]
     one, other = json.loads(told[0])["figures"]
@@ -248,22 +261,20 @@ def test_bad_jobs_are_refused(toy, tmp_path, jobs):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_line_prints_claims_and_the_page(solvable, tmp_path):
+def test_the_command_line_prints_claims_and_the_page(command, tmp_path):
     out = tmp_path / "out"
-    process = solvable("reproduce", "toy/one", "toy/false", "--quick", "--out", out)
-    stdout, stderr = process.communicate()
-    assert process.returncode == 1  # a claim fails
+    status, stdout, stderr = command("toy/one", "toy/false", "--quick", "--out", out)
+    assert status == 1  # a claim fails
     assert "toy/one/value" in stdout
     assert "1 holds, 1 fails" in stdout
     assert f"{out}{os.sep}index.html" in stdout.replace("\n", "")
     assert "[1/2] toy/" in stderr
 
 
-def test_json_is_one_document(solvable, tmp_path):
-    process = solvable("reproduce", "toy/one", "--quick", "--json", "--out", tmp_path / "out")
-    stdout, _ = process.communicate()
+def test_json_is_one_document(command, tmp_path):
+    status, stdout, _ = command("toy/one", "--quick", "--json", "--out", tmp_path / "out")
     document = json.loads(stdout)
-    assert process.returncode == 0
+    assert status == 0
     assert document["size"] == "quick"
     (figure,) = document["figures"]
     assert (figure["figure"], figure["state"], figure["good"]) == ("toy/one", "done", True)

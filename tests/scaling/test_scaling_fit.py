@@ -33,6 +33,7 @@ def exact(name):
     return law, columns, y, dict(zip(law.parameters, true, strict=True))
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("name", TRUE)
 def test_noise_free_exponents_are_found_from_200_starts(name):
     law, columns, y, true = exact(name)
@@ -115,6 +116,7 @@ def test_a_fit_is_the_minimum_that_scipy_finds():
         np.testing.assert_allclose(found["E"], math.exp(other.x[0]), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_outliers_move_a_huber_fit_by_less_than_its_standard_error():
     good = {"a": 0, "b": 0}
     squares = {"a": 0, "b": 0}
@@ -205,6 +207,7 @@ def test_a_condition_number_above_a_thousand_is_ill_posed_even_without_noise():
     assert "condition" in found.message
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_the_curve_is_predicted_where_it_was_not_measured():
     inside = 0
     for seed in range(200):
@@ -219,6 +222,7 @@ def test_the_curve_is_predicted_where_it_was_not_measured():
     assert stats.binomtest(inside, 200, 0.95).pvalue > 1e-3, inside
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_prediction_intervals_hold_new_measurements():
     inside = 0
     for seed in range(200):
@@ -284,6 +288,7 @@ def test_a_law_that_misses_the_shape_is_told_by_its_residuals():
     assert fit(power(), {"x": x}, y=y, group=np.arange(60) % 6).runs_p is None
 
 
+@pytest.mark.usefixtures("as_users_run_it")
 def test_runs_of_good_fits_are_as_rare_as_is_said():
     found = [fit(chinchilla(), table(60, seed), y="y").runs_p for seed in range(60)]
     share = np.mean([p is not None and p < 0.05 for p in found])

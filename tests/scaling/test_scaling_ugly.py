@@ -95,6 +95,15 @@ def test_a_constant_column_is_ill_posed():
     assert away.high[0] / away.low[0] > 1e3
 
 
+def test_an_amplitude_at_its_bound_is_not_dropped_where_it_is_all_there_is():
+    rng = np.random.default_rng(3)
+    x, y = np.exp(rng.uniform(-4.0, 4.0, 26)), rng.choice([1.0, 1e4], 26)
+    found = fit(Broken(), {"x": x}, y=y, loss="squares")
+    assert found.status == "at_bound"
+    assert np.isfinite(found.residuals).all()
+    assert np.all(found.curve({"x": x}) > 0.0)
+
+
 def test_rows_twice_are_rows():
     rng = np.random.default_rng(1)
     x = np.exp(rng.uniform(0.0, 8.0, 30))
@@ -124,7 +133,7 @@ BAD = {
     "fit('power', {'x': x}, y=x, loss='l1')": "^loss must be one of huber, squares, not 'l1'",
     "fit('power', {'x': x}, y=x, intervals='wald')": "^intervals must be one of delta, profile",
     "fit('power', {'x': x}, y=x, level=95)": r"^level must be a number in \(0, 1\), not 95",
-    "fit('power', {'x': x}, y=x, draws=10)": "^draws must be a whole number, at least 100",
+    "fit('power', {'x': x}, y=x, draws=10)": "^draws must be a whole number, from 100 to 10000000",
     "fit('power', {'x': x}, y=x, pinned={'e': 1})": "^pinned must be one of E, A, a, not 'e'",
     "fit('power', {'x': x}, y=x, pinned={'a': -1})": r"^a must lie in \[0.001, 10\] to be pinned",
     "fit('power', {'x': x}, y=x, pinned={'A': 0})": "^A must be above 0 to be pinned",
@@ -135,7 +144,7 @@ BAD = {
     "fit('power', {'x': x}, y=x, group=['a', 'b'] * 10)": "^group must tell at least 3 groups",
     "fit('power', {'x': x}, y=x, weights=-x)": "^weights must hold positive finite numbers",
     "fit('power', {'x': x}, y=x, start={'q': 1})": "^start must be one of E, A, a, not 'q'",
-    "fit('power', {'x': x}, y=x, scale=0)": r"^scale must be a number in \(0, inf\), not 0",
+    "fit('power', {'x': x}, y=x, scale=0)": r"^scale must be a number in \(0, 1e\+100\), not 0",
     "fit(7, {'x': x}, y=x)": "^law must be",
     "fit('power', {'x': 1e290 * x}, y=1e290 * (1.0 + x**-0.5))": "^columns must be in units nearer",
     "additive('x', 'x')": "^resources must be one or more different names",

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+DIVERGED = 1
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -15,8 +16,8 @@ BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    0: fine. 1: a claim fails. 2: bad usage or input, told in one sentence on standard error.
-    130: stopped by Ctrl-C. 141: nobody reads standard output any more.
+    0: fine. 1: a claim fails or a run diverged. 2: bad usage or input, told in one sentence on
+    standard error. 130: stopped by Ctrl-C. 141: nobody reads standard output any more.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -28,6 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return _refuse(str(error))
     except (MemoryError, RuntimeError) as error:
+        from solvable.compiler import BrokenCompiler
+
+        if isinstance(error, BrokenCompiler):
+            return _refuse(str(error))
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # XLA's words
             return _refuse("there is not enough memory for what is asked; ask for smaller sizes")
         raise

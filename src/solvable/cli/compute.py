@@ -1,11 +1,7 @@
-"""How JAX computes for the command line: in double precision, and remembering what it compiled."""
+"""How JAX computes for the command line: as `solvable.setup` has it, and silently."""
 
-import hashlib
 import os
-import platform
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from .arguments import Flag
 from .screen import note
@@ -28,38 +24,15 @@ class ComputeOptions:
     def prepare(self) -> None:
         """Configure JAX; must come before anything is compiled."""
         self.quieten()
-        import jax
+        from .. import compiler, computing
 
-        jax.config.update("jax_enable_x64", True)
-        if not self.compile_cache:
+        computing.setup(cache=False)
+        if self.compile_cache:
+            reason = computing.compile_cache()
+            if reason:
+                note(f"compiling without a cache: {reason}")
+        else:
+            import jax
+
             jax.config.update("jax_enable_compilation_cache", False)
-            return
-        folder = cache_folder()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-        except OSError as error:
-            note(f"compiling without a cache: {folder} cannot be written ({error.strerror})")
-            return
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def cache_folder() -> Path:
-    """Where compiled code is kept; other compilers and other processors have other folders."""
-    from importlib.metadata import version
-
-    from ..caches import base_folder
-
-    flags = hashlib.sha256(_cpu_flags().encode()).hexdigest()[:12]
-    return base_folder() / f"jaxlib-{version('jaxlib')}-{flags}"
-
-
-def _cpu_flags() -> str:
-    """What the processor can do: code compiled for more than that would crash."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    flags = (line for line in lines if line.startswith(("flags", "Features")))
-    return next(flags, platform.processor())
+        compiler.check()

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from . import INTERRUPTED
+from . import DIVERGED, INTERRUPTED
 from .compute import ComputeOptions
 from .output import Curve, OutputOptions
 from .progress import Waiting
@@ -32,7 +33,7 @@ def train(compute: ComputeOptions, work: Callable[[Waiting], Any]) -> tuple[Any,
 
 
 def conclude(output: OutputOptions, curve: Curve, steps: int, finished: bool) -> int:
-    """Write the curve of a run, say how it ended, and return the exit status.
+    """Write the curve of a run and its status, say how it ended, and return the exit status.
 
     Args:
         output: where the curve goes.
@@ -40,13 +41,14 @@ def conclude(output: OutputOptions, curve: Curve, steps: int, finished: bool) ->
         steps: how many were asked for.
         finished: whether they were done.
     """
-    output.write(curve)
-    for step, loss in zip(curve.columns["step"], curve.columns["loss"], strict=True):
-        if not math.isfinite(loss):
-            note(f"training diverged: the loss is {loss} at step {step}; try a smaller --lr")
-            break
+    points = zip(curve.columns["step"], curve.columns["loss"], strict=True)
+    lost = next(((step, loss) for step, loss in points if not math.isfinite(loss)), None)
+    status = "ok" if lost is None else "diverged"
+    output.write(replace(curve, facts=curve.facts | {"status": status}))
+    if lost is not None:
+        note(f"training diverged: the loss is {lost[1]} at step {lost[0]}; try a smaller --lr")
     if finished:
-        return 0
+        return 0 if lost is None else DIVERGED
     note(
         f"interrupted at step {curve.columns['step'][-1]} of {steps}; the same command starts "
         "over (from Python, resume= goes on)"

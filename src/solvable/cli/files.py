@@ -2,7 +2,12 @@
 
 import os
 import secrets
+import sys
 from pathlib import Path
+
+from .screen import note
+
+STDOUT = Path("-")
 
 
 def check_writable(option: str, path: Path | None) -> None:
@@ -23,6 +28,23 @@ def check_writable(option: str, path: Path | None) -> None:
             beside.unlink()
     except OSError as error:
         raise _unwritable(option, path, error) from None
+
+
+def check_csv(path: Path | None, json: bool) -> None:
+    """Raise a `ValueError` unless a table can be written at `path`, or on standard output."""
+    if path != STDOUT:
+        check_writable("csv", path)
+    elif json:
+        raise ValueError("csv must be a file, not '-', with --json, which takes standard output")
+
+
+def write_csv(path: Path, content: str) -> None:
+    """Write a table into a file and say so, or on standard output."""
+    if path == STDOUT:
+        sys.stdout.write(content)
+        return
+    write_file("csv", path, content.encode())
+    note(f"wrote {path}")
 
 
 def write_file(option: str, path: Path, content: bytes) -> None:

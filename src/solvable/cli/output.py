@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .arguments import Flag, MaybeFile
-from .files import check_writable, write_file
+from .files import STDOUT, check_csv, check_writable, write_csv, write_file
 from .screen import note, print_json, print_rich
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -56,7 +56,7 @@ class OutputOptions:
     """Where the curve goes; a table of some of its points unless told otherwise."""
 
     csv: MaybeFile = None
-    """write every point into this CSV file"""
+    """write every point into this CSV file; - for standard output, instead of the table"""
     json: Flag = False
     """print one JSON document instead of the table"""
     plot: MaybeFile = None
@@ -64,14 +64,13 @@ class OutputOptions:
 
     def check(self) -> None:
         """Raise a `ValueError` if a file could not be written."""
-        check_writable("csv", self.csv)
+        check_csv(self.csv, self.json)
         check_plot(self.plot)
 
     def write(self, curve: Curve) -> None:
         """Write the files, then standard output."""
-        if self.csv is not None:
-            write_file("csv", self.csv, _csv(curve).encode())
-            note(f"wrote {self.csv}")
+        if self.csv is not None and self.csv != STDOUT:
+            write_csv(self.csv, _csv(curve))
         if self.plot is not None:
             from .picture import draw
 
@@ -82,6 +81,8 @@ class OutputOptions:
             note(f"wrote {self.plot}")
         if self.json:
             print_json({**curve.facts, **curve.columns})
+        elif self.csv == STDOUT:
+            write_csv(STDOUT, _csv(curve))
         else:
             print_rich(
                 curve.words,

@@ -11,7 +11,7 @@ import tyro
 
 from .arguments import Flag, Maybe, MaybeFile
 from .compute import ComputeOptions
-from .files import check_writable, write_file
+from .files import STDOUT, check_csv, write_csv, write_file
 from .laws import MODELS, RESOURCES, law_of
 from .output import check_plot
 from .progress import Waiting
@@ -92,7 +92,7 @@ class Plan:
     options: ModelOptions = field(default_factory=ModelOptions)
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     csv: MaybeFile = None
-    """write a row for every budget into this CSV file"""
+    """write a row for every budget into this CSV file; - for standard output, not the tables"""
     plot: MaybeFile = None
     """draw the valley and the frontier into this .svg, .png or .pdf file"""
     json: Flag = False
@@ -101,7 +101,7 @@ class Plan:
     def run(self) -> int:
         """Plan, and tell."""
         budgets = _budgets(self.budget, self.points)
-        check_writable("csv", self.csv)
+        check_csv(self.csv, self.json)
         check_plot(self.plot)
         if (self.law is None) == (self.model is None):
             both = "cannot both be given" if self.law is not None else "must be given, one of them"
@@ -116,14 +116,15 @@ class Plan:
                 picture = draw(told, self.plot.suffix.lower().removeprefix("."))
         for sentence in told.warnings():
             note(sentence)
-        if self.csv is not None:
-            write_file("csv", self.csv, told.csv().encode())
-            note(f"wrote {self.csv}")
+        if self.csv is not None and self.csv != STDOUT:
+            write_csv(self.csv, told.csv())
         if self.plot is not None:
             write_file("plot", self.plot, picture)
             note(f"wrote {self.plot}")
         if self.json:
             print_json(told.document())
+        elif self.csv == STDOUT:
+            write_csv(STDOUT, told.csv())
         else:
             print_rich(*told.words())
         return 0

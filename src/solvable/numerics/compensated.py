@@ -1,22 +1,22 @@
 """Arithmetic that keeps the rounding error: sums and products as unevaluated pairs (high, low)."""
 
-from jaxtyping import Array, Float
+from typing import Any
+
+from jaxtyping import Float
+
+Values = Float[Any, "..."]  # of numpy or of JAX
 
 _SPLITTER = 2.0**27 + 1.0  # halves a 53-bit mantissa (Veltkamp)
 
 
-def two_sum(
-    a: Float[Array, "..."], b: Float[Array, "..."]
-) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def two_sum(a: Values, b: Values) -> tuple[Values, Values]:
     """The rounded sum and its exact error: ``a + b = s + e`` (Knuth)."""
     s = a + b
     bb = s - a
     return s, (a - (s - bb)) + (b - bb)
 
 
-def two_product(
-    a: Float[Array, "..."], b: Float[Array, "..."]
-) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def two_product(a: Values, b: Values) -> tuple[Values, Values]:
     """The rounded product and its exact error: ``a b = p + e`` (Dekker)."""
     p = a * b
     ca, cb = _SPLITTER * a, _SPLITTER * b
@@ -25,13 +25,7 @@ def two_product(
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
-def combine(
-    a: Float[Array, "..."],
-    b: Float[Array, "..."],
-    x: Float[Array, "..."],
-    c: Float[Array, "..."],
-    d: Float[Array, "..."],
-) -> Float[Array, "..."]:
+def combine(a: Values, b: Values, x: Values, c: Values, d: Values) -> Values:
     """``(a + b) + x (c + d)`` to full relative accuracy unless it cancels below 1e-16 of a term.
 
     Args:

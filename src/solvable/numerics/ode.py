@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import diffrax
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compiling import jit
 
-@eqx.filter_jit
+
+@jit(filtered=True)
 def solve_at(
     field: Callable[[Float[Array, ""], Any, Any], Any],
     start: Any,

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def _split(tree: Any, length: int, piece: int) -> Any:
@@ -57,3 +58,16 @@ def sum_rows(function: Callable[[Any], jax.Array], rows: Any, *, piece: int) -> 
     shape = jax.eval_shape(function, jax.tree.map(lambda x: x[0], parts))
     zero = jnp.zeros(shape.shape[1:], shape.dtype)
     return jax.lax.scan(jax.checkpoint(add), zero, (parts, mask))[0]
+
+
+def in_blocks(
+    function: Callable[..., np.ndarray], *rows: np.ndarray, block: int = 32
+) -> np.ndarray:
+    """A function of rows (axis 0), always called with `block` of them: any number compiles once."""
+    length = len(rows[0])
+    if length == 0:
+        return np.zeros(0)
+    short = -length % block
+    padded = [np.pad(x, [(0, short)] + [(0, 0)] * (x.ndim - 1), mode="edge") for x in rows]
+    parts = [function(*(x[k : k + block] for x in padded)) for k in range(0, length, block)]
+    return np.concatenate(parts)[:length]

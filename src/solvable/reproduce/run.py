@@ -14,6 +14,8 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any, Literal
 
+from .. import compiler
+from ..computing import setup
 from . import registry
 from .claim import Claim
 from .figure import SIZES, Size
@@ -66,9 +68,7 @@ Watch = Callable[[Outcome, str], None]
 
 def use_double() -> None:
     """What a worker does before it computes: the closed forms need double precision."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
+    setup(cache=False)
 
 
 def run(
@@ -101,12 +101,15 @@ def run(
 
     Raises:
         ValueError: for an unknown target, or an `out` that is in use or cannot be written.
+        compiler.BrokenCompiler: where JAX returns wrong numbers.
     """
     from .. import validation  # imports JAX, which a worker imports only if its figures do
 
     validation.one_of("size", size, SIZES)
     jobs = validation.whole("jobs", (os.cpu_count() or 1) if jobs is None else jobs, 1)
     chosen = registry.figures(targets)
+    compiler.repair()  # the workers inherit it
+    compiler.check()
     out = Path(out)
     see = watch or (lambda outcome, words: None)
     with held(out):

@@ -13,6 +13,8 @@ from ._search import lowest, minimum_of, refitted
 
 Progress = Callable[[int, int], None]
 _BLOCK = 250  # draws refitted at once
+# Of the residuals' length: what may be left of it along the curve, 1e-5 of a standard error.
+_ENOUGH = 1e-6
 _WEBB = np.sqrt(np.array([0.5, 1.0, 1.5]))  # with both signs, Webb's six-point distribution
 
 
@@ -88,7 +90,7 @@ def bootstrapped(
             signs = rng.choice(np.concatenate([-_WEBB, _WEBB]), (count, int(groups.max()) + 1))
             drawn = noise * signs[:, groups]
         log_y = fitted + drawn / problem.root
-        found = refitted(problem, log_y, minimum.coordinates, minimum.scale)
+        found = refitted(problem, log_y, minimum.coordinates, minimum.scale, _ENOUGH)
         coordinates, good = found.coordinates, found.converged.copy()
         for k in np.flatnonzero(~good):
             redone += 1
@@ -131,7 +133,7 @@ def profiled(minimum: Minimum, level: float) -> tuple[np.ndarray, np.ndarray]:
         ahead = (side[rows] * (distance - reached[rows]))[:, None] * along[rows]
         begin = np.where(minimum.moving, np.clip(places[rows] + ahead, low, high), center)
         begin[np.arange(len(rows)), held[rows]] = center[held[rows]] + side[rows] * distance
-        found = lowest(problem, begin, free[rows], minimum.scale)
+        found = lowest(problem, begin, free[rows], minimum.scale, close=_ENOUGH)
         places[rows], reached[rows] = found.coordinates, distance
         rise = np.maximum(found.cost - least, 0.0)
         return np.sqrt(2.0 * rise / unit) if unit > 0.0 else np.full(len(rows), np.inf)

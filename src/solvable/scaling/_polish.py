@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_CLOSE = 1e-9  # of the residuals' length: what is left of it along the curve at a minimum
+CLOSE = 1e-9  # of the residuals' length: what is left of it along the curve at a minimum
 _ROUND_OFF = 1e-14  # of a residual
 _LEAST = 1e-12  # damping that keeps columns alike from making a singular matrix
 _STUCK = 1e12  # a damping that no step needs
@@ -46,6 +46,7 @@ def polished(
     free: np.ndarray,
     scale: float = np.inf,
     most: int = 200,
+    close: float = CLOSE,
 ) -> Polished:
     """Minimise every row's loss over its free coordinates within bounds.
 
@@ -56,6 +57,7 @@ def polished(
         free: which coordinates move, (parameters,) or (rows, parameters).
         scale: of Huber's loss.
         most: steps at most.
+        close: what may be left of the residuals' length along the curve.
     """
     low, high = limits
     place = np.where(free, np.clip(begin, low, high), begin)
@@ -86,7 +88,7 @@ def polished(
         normal[:, diagonal, diagonal] += damping[:, None] + ~moving
         step = np.linalg.solve(normal, (down / length)[..., None])[..., 0] / length
         left = np.einsum("bp,bp->b", down, step)  # what the step gains, twice
-        near = _CLOSE**2 * 2.0 * cost + floor
+        near = close**2 * 2.0 * cost + floor
         done = (left <= near) & (damping <= 1e-2)
         trial = np.clip(here + step, low, high)
         trial = np.where(free[rows], trial, here)

@@ -91,10 +91,14 @@ class Problem:
         """
         values = self.values(coordinates)
         with np.errstate(all="ignore"):
-            curve = self.law.curve(values, self.x)
+            slopes = self.law.slopes(values, self.x)
+            if self.law.linear:  # homogeneous in them, so that Euler's theorem gives the curve
+                amplitudes = np.where(self.is_linear, values, 0.0)
+                curve = np.matmul(slopes, amplitudes[..., None])[..., 0]
+            else:
+                curve = self.law.curve(values, self.x)
             bad = ~(np.isfinite(curve) & (curve > 0.0))
             residual = np.where(bad, np.inf, np.log(np.where(bad, 1.0, curve)) - log_y) * self.root
-            slopes = self.law.slopes(values, self.x)
             slopes = slopes * np.where(self.is_log, values, 1.0)[..., None, :]
             jacobian = slopes * (self.root / np.where(bad, 1.0, curve))[..., None]
         return residual, np.where(np.isfinite(jacobian), jacobian, 0.0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ._inference import Minimum
-from ._polish import Polished, polished
+from ._polish import CLOSE, Polished, polished
 from ._problem import Problem
 from ._projection import projected
 
@@ -58,14 +58,19 @@ def minimum_at(problem: Problem, found: Polished, scale: float) -> Minimum:
     return Minimum(problem, coordinates, scale, converged, problem.free & ~at_bound)
 
 
-def refitted(problem: Problem, log_y: np.ndarray, begin: np.ndarray, scale: float) -> Polished:
+def refitted(
+    problem: Problem, log_y: np.ndarray, begin: np.ndarray, scale: float, close: float = CLOSE
+) -> Polished:
     """The minima of many data sets over the same points, all from one start."""
-
-    def linearised(coordinates: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return problem.linearised(coordinates, log_y[rows])
-
     starts = np.repeat(begin[None], len(log_y), axis=0)
-    return polished(linearised, starts, problem.limits, problem.free, scale)
+    return polished(
+        lambda coordinates, rows: problem.linearised(coordinates, log_y[rows]),
+        starts,
+        problem.limits,
+        problem.free,
+        scale,
+        close=close,
+    )
 
 
 def _best(problem: Problem, begin: np.ndarray, scale: float) -> Polished:
@@ -84,14 +89,23 @@ def _best(problem: Problem, begin: np.ndarray, scale: float) -> Polished:
 
 
 def lowest(
-    problem: Problem, begin: np.ndarray, free: np.ndarray, scale: float, most: int = 200
+    problem: Problem,
+    begin: np.ndarray,
+    free: np.ndarray,
+    scale: float,
+    most: int = 200,
+    close: float = CLOSE,
 ) -> Polished:
     """The minima of one data set from many starts."""
-
-    def linearised(coordinates: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return problem.linearised(coordinates, problem.log_y)
-
-    return polished(linearised, begin, problem.limits, free, scale, most)
+    return polished(
+        lambda coordinates, rows: problem.linearised(coordinates, problem.log_y),
+        begin,
+        problem.limits,
+        free,
+        scale,
+        most,
+        close,
+    )
 
 
 def _scale(problem: Problem, coordinates: np.ndarray) -> float:

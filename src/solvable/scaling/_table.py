@@ -48,7 +48,8 @@ class Table:
             kind, share = hold_out
         except (TypeError, ValueError):
             raise ValueError(
-                f"hold_out must be a kind and a share, such as ('largest', 0.2), not {hold_out!r}"
+                f"hold_out must be a kind and a share, such as ('largest', 0.2), "
+                f"not {validation.spoken(hold_out)}"
             ) from None
         validation.one_of("hold_out", kind, HOLD_OUTS)
         share = number("hold_out", share, 0.0, 1.0)
@@ -67,14 +68,33 @@ def number(name: str, value: Any, low: float, high: float) -> float:
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not low < found < high:
-        raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), not {value!r}")
+        raise ValueError(
+            f"{name} must be a number in ({low:g}, {high:g}), not {validation.spoken(value)}"
+        )
     return found
 
 
-def positive(name: str, values: Any) -> np.ndarray:
-    """One axis of positive numbers, or a `ValueError` naming the column and the row."""
+def shape(name: str, values: Any) -> tuple[int, ...]:
+    """The shape of numbers, or a `ValueError` naming `name` where they have none."""
     try:
-        column = np.asarray(values)
+        found = np.asarray(values)
+        if found.dtype.kind not in "fiu":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, not {validation.spoken(values)}") from None
+    return found.shape
+
+
+def positive(name: str, values: Any, *, one: bool = False) -> np.ndarray:
+    """One axis of positive numbers, or a `ValueError` naming the column and the row.
+
+    Args:
+        name: of the column.
+        values: the numbers.
+        one: whether a number is a column of one row.
+    """
+    try:
+        column = np.atleast_1d(values) if one else np.asarray(values)
         if column.dtype.kind not in "fiu":
             raise TypeError
         column = column.astype(float)
@@ -97,7 +117,7 @@ def resources(law: Law, columns: Mapping[str, Any]) -> np.ndarray:
         raise ValueError(
             f"columns must hold {', '.join(law.resources)} for {law.name}, not {', '.join(columns)}"
         )
-    found = {name: positive(name, np.atleast_1d(columns[name])) for name in law.resources}
+    found = {name: positive(name, columns[name], one=True) for name in law.resources}
     same_length(found)
     return np.stack(list(found.values()), axis=1)
 
@@ -161,5 +181,5 @@ def same_length(parts: Mapping[str, Any]) -> None:
 def _brief(values: Any) -> str:
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
         odd = (v for v in values if not isinstance(v, int | float | np.number))
-        return repr(str(next(odd, values)))[:60]
-    return repr(values)[:60]
+        return validation.spoken(str(next(odd, values)))
+    return validation.spoken(values)

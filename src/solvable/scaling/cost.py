@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import validation
 from ..numerics.roots import root_between
 from .expression import ARITHMETIC, Expression
 
@@ -50,7 +51,7 @@ class Cost:
             told = f"the names{names}" if names else "names"
             raise ValueError(
                 f"cost must be an expression of {ARITHMETIC} and {told}, "
-                f"or a function of{names or ' them'}, not {cost!r}"
+                f"or a function of{names or ' them'}, not {validation.spoken(cost)}"
             )
         order = found if resources is None else resources
         self.names = tuple(name for name in order if name in found)

@@ -26,6 +26,8 @@ INTERVALS: tuple[str, ...] = get_args(Intervals)
 ILL_POSED = 1e3  # condition number of the Jacobian with columns of one length
 UNKNOWN = 1e5  # values: a standard error above so many of them tells nothing
 UNKNOWN_FOLDS = 30.0  # the same of a logarithm
+_MOST_SCALE = 1e100  # whose square is a number
+_MOST_DRAWS = 10**7  # hours of refits
 _FEWEST_SIGNS = 6  # of each, for a runs test
 
 
@@ -102,10 +104,11 @@ class Known:
     ranges: Mapping[str, tuple[float, float]] | None = None
 
     def __post_init__(self):
-        if np.shape(self.values) != (len(self.law.parameters),):
+        shape = _table.shape("values", self.values)
+        if shape != (len(self.law.parameters),):
             raise ValueError(
                 f"values must be {len(self.law.parameters)} numbers, those of "
-                f"{', '.join(self.law.parameters)}, not of shape {np.shape(self.values)}"
+                f"{', '.join(self.law.parameters)}, not of shape {shape}"
             )
 
     @property
@@ -238,7 +241,7 @@ def fit(
             resources and see how they are predicted; or ("random", 0.2).
         start: exponents to start from instead of the law's own; others as the law has them.
         level: of the intervals.
-        draws: of a bootstrap.
+        draws: of a bootstrap, from 100 to 1e7.
         seed: of what is drawn.
         progress: called with (done, all) refits.
 
@@ -253,10 +256,10 @@ def fit(
     validation.one_of("loss", loss, LOSSES)
     validation.one_of("intervals", intervals, INTERVALS)
     level = _table.number("level", level, 0.0, 1.0)
-    draws = validation.whole("draws", draws, 100)
+    draws = validation.whole("draws", draws, 100, _MOST_DRAWS)
     seed = validation.whole("seed", seed)
     if scale is not None:
-        scale = _table.number("scale", scale, 0.0, math.inf)
+        scale = _table.number("scale", scale, 0.0, _MOST_SCALE)
     if isinstance(law, str):
         used = {given for given in (y, weights, group) if isinstance(given, str)}
         law = named(law, tuple(name for name in columns if name not in used))
@@ -445,10 +448,12 @@ def _parameters(
 
 
 def _absent(minimum: Minimum) -> np.ndarray:
-    """Which amplitudes are at the bound that stands for 0."""
+    """Which amplitudes are at the bound that stands for 0, and leave a curve without them."""
     problem = minimum.problem
     ended = problem.free & ~minimum.moving & problem.is_linear & problem.is_log
-    return ended & (minimum.coordinates <= problem.limits[0] + 1.0)
+    ended = ended & (minimum.coordinates <= problem.limits[0] + 1.0)
+    rest = np.where(ended, 0.0, problem.values(minimum.coordinates))
+    return ended & bool(np.all(problem.law.curve(rest, problem.x) > 0.0))
 
 
 def _lost(minimum: Minimum) -> set[str]:

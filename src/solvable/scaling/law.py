@@ -131,6 +131,8 @@ class Formula:
         import jax
         import jax.numpy as jnp
 
+        from ..compiling import jit
+
         validation.needs_double("a Formula")
 
         def curve(values: Any, x: Any) -> Any:
@@ -151,7 +153,7 @@ class Formula:
 
                 return jax.lax.fori_loop(0, count, add, begin)
 
-            return jax.jit(run)
+            return jit(run)
 
         return by_row(curve), by_row(slopes)
 

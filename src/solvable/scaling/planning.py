@@ -158,7 +158,9 @@ def _budgets(given: Any) -> np.ndarray:
     except (TypeError, ValueError):
         good, found = False, np.zeros(0)
     if not good:
-        raise ValueError(f"budget must be one positive number or more, not {given!r}")
+        raise ValueError(
+            f"budget must be one positive number or more, not {validation.spoken(given)}"
+        )
     return found
 
 

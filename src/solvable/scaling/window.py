@@ -1,8 +1,11 @@
 """Where a power law holds."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+
+from . import _table
 
 
 def longest_window(
@@ -25,6 +28,11 @@ def longest_window(
     >>> round(low), round(high)
     (100, 10000)
     """
+    x = _table.positive("x", x)
+    if len(x) == 0:
+        raise ValueError("x must hold one number or more, not none")
+    exponent = _table.number("exponent", exponent, -math.inf, math.inf)
+    tolerance = _table.number("tolerance", tolerance, 0.0, math.inf)
     slack = tolerance * (abs(exponent) or 1.0)
     miss = np.abs(local(x) - exponent) - slack
     inside = miss <= 0.0

@@ -1,0 +1,3 @@
+from tests.command import jax_settings, solvable
+
+__all__ = ["jax_settings", "solvable"]

@@ -1,0 +1,76 @@
+"""Every figure of every lab at its quick size: numbers against stored ones, never pixels."""
+
+import pytest
+from tests.oracles.stored import says_what_it_said, sizes_have_the_same_settings, stored_claims
+
+from solvable import reproduce
+
+from . import LABS
+
+STORED = {lab: stored_claims(lab) for lab in LABS}
+FIGURES = {lab: {figure.name: figure for figure in reproduce.figures([lab])} for lab in LABS}
+EVERY = [(lab, name) for lab in LABS for name in FIGURES[lab]]
+EXTRA = {("single_location", "probing")}  # needs more than the tests do, and has tests of its own
+ROUGH = {
+    # Trained for 1000 steps in single precision: on another processor a spike of the loss comes a
+    # few steps earlier or later, and verdicts that are as close as that may differ.
+    ("msfr", "fig5"): 0.05,
+    # The schedule of Fig. 4a is chaotic between steps 500 and 1000: round-off moves a few of 150
+    # runs from one minimum to the other.
+    ("single_location", "basins"): 0.03,
+}
+ORDER = {
+    "single_location": "fig4a fig4b fig5 fig7a fig7b appendix-e probing phase basins stability "
+    "predictors",
+    "deep_icl": "iso-training iso-landscape iso-sgd fs fs-ood rrs-time rrs-beta rrs-landscape "
+    "width depth joint untied full-attention softmax optimal-shape",
+}
+
+
+def printed(lab):
+    """The claims of a lab that correct what its paper prints."""
+    return [s for figure in FIGURES[lab].values() for s in figure.statements if s.printed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lab", "name"), [each for each in EVERY if each not in EXTRA])
+def test_a_figure_says_what_it_said(lab, name, tmp_path):
+    rough = ROUGH.get((lab, name), 0.0)
+    says_what_it_said(FIGURES[lab][name], STORED[lab], tmp_path, rough=rough)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_stored_numbers_are_those_of_the_claims_there_are(lab):
+    stored = [id for id in STORED[lab] if tuple(id.split("/")[:2]) not in EXTRA]
+    ours = [figure for name, figure in FIGURES[lab].items() if (lab, name) not in EXTRA]
+    assert stored == [statement.id for figure in ours for statement in figure.statements]
+
+
+@pytest.mark.parametrize(("lab", "name"), EVERY)
+def test_sizes_differ_only_in_their_settings(lab, name):
+    sizes_have_the_same_settings(FIGURES[lab][name])
+
+
+@pytest.mark.parametrize("lab", ORDER)
+def test_the_figures_stand_in_the_order_of_the_report(lab):
+    assert list(FIGURES[lab]) == ORDER[lab].split()
+
+
+def test_every_figure_but_probing_needs_nothing_more():
+    missing = {(lab, name) for lab, name in EVERY if FIGURES[lab][name].missing()}
+    assert missing <= EXTRA
+
+
+def test_every_erratum_of_msfr_is_a_corrected_claim():
+    """Equations and tables that the paper misprints."""
+    sources = [statement.source for statement in printed("msfr")]
+    wanted = ("(1)", "(40)", "(58)", "(76)", "(83)", "(105)", "(121)", "(137)", "(149), (151)")
+    wanted += ("(150), (151)", "(39), (56)", "Table 2", "(F.1)", "H.3")
+    for word in wanted:
+        assert any(word in source for source in sources), word
+
+
+def test_the_plateaus_of_higher_rank_are_a_corrected_claim():
+    """The paper of shallow_icl says that m divides R where it means multiples of R."""
+    ids = {statement.id for statement in printed("shallow_icl")}
+    assert {"shallow_icl/fig4/rests", "shallow_icl/fig12/rests"} <= ids
