@@ -119,3 +119,12 @@ def test_word_is_one_of_those_allowed():
 
 def test_double_precision_is_on_here():
     validation.needs_double("this")
+
+
+def test_what_is_traced_is_refused_where_the_host_works():
+    sentence = r"^t cannot be traced by JAX \(jit, vmap, grad\): it is searched for on the host"
+    for transform in (jax.jit, jax.vmap, jax.grad):
+        with pytest.raises(ValueError, match=sentence):
+            transform(lambda t: validation.concrete("t", {"a": [t]}, why="it is searched for"))(
+                jnp.ones(3) if transform is jax.vmap else 1.0
+            )

@@ -51,7 +51,7 @@ def _tell(name: str, value: Any, words: dict[str, str]) -> None:
         for part, inner in value.items():
             _tell(f"{name}.{part}", inner, words)
     elif hasattr(value, "init") and hasattr(value, "update"):  # optax's transformations
-        words[name] = _program(value)
+        words[name] = program_of(value, jnp.zeros(2, jnp.result_type(float)))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         words[name] = type(value).__name__
         for field in dataclasses.fields(value):
@@ -83,9 +83,11 @@ def _array(value: np.ndarray) -> str:
     return f"{value.dtype.name}{list(value.shape)} {digest}"
 
 
-def _program(optimizer: Any) -> str:
-    """The digest of what an update computes: an optimiser's constants are hidden in closures."""
-    weights = jnp.zeros(2, jnp.result_type(float))
+def program_of(optimizer: Any, weights: Any) -> str:
+    """The digest of what an update of these weights is: constants are hidden in closures.
+
+    An optimiser may be made for weights of one shape, such as one that holds some of them.
+    """
     with jax.numpy_dtype_promotion("standard"):
         memory = optimizer.init(weights)
         program = jax.make_jaxpr(optimizer.update)(weights, memory, weights)

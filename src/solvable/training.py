@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from . import validation
 from .compiling import jit, stage
-from .fingerprint import difference, fingerprint
+from .fingerprint import difference, fingerprint, program_of
 from .memory import refuse
 from .numerics.buckets import padding, run_bucket
 
@@ -175,6 +175,7 @@ def log_steps(steps: int, log_every: int | None) -> Int[np.ndarray, " points"]:
     log_every = validation.whole("log_every", log_every, 1)
     if steps > _MOST:
         raise ValueError(f"steps must be at most {_MOST}, not {steps}")
+    log_every = min(log_every, steps + 1)  # whatever is longer logs the ends alone
     refuse("steps", steps, 16.0 * (steps // log_every))
     points = np.arange(0, steps + 1, log_every)
     return points if points[-1] == steps else np.append(points, steps)
@@ -459,7 +460,8 @@ def follow(
         transformation, memory, pace = choose_optimizer(params, lr, optimizer)
     points = log_steps(steps, log_every)
     dtype = jax.tree.leaves(params)[0].dtype.name
-    rest = {"lr": lr, "optimizer": optimizer, "precision": dtype}
+    update = None if optimizer is None else program_of(optimizer, params)
+    rest = {"lr": lr, "optimizer": update, "precision": dtype}
     words = fingerprint(**{**origin, **rest, **origin})  # a lab's own rates are what counts
     if resume is not None:
         _refuse_other(problem, (params, memory), resume, words, steps, label, pace)

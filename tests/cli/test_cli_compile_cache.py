@@ -6,8 +6,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from solvable.cli import compute
-from solvable.cli.compute import ComputeOptions, cache_folder
+from solvable import compiler
+from solvable.cli.compute import ComputeOptions
+from solvable.computing import cache_folder
 
 
 def test_the_folder_is_below_the_cache_of_the_user(monkeypatch):
@@ -23,7 +24,7 @@ def test_the_folder_is_below_the_cache_of_the_user(monkeypatch):
 
 def test_other_compilers_and_other_processors_have_other_folders(monkeypatch):
     here = cache_folder()
-    monkeypatch.setattr(compute, "_cpu_flags", lambda: "flags : other")
+    monkeypatch.setattr(compiler, "cpu_flags", lambda: "flags : other")
     other = cache_folder()
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.99")
     assert len({here.name, other.name, cache_folder().name}) == 3

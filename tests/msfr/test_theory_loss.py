@@ -141,8 +141,9 @@ def test_binomial_average_agrees_with_drawn_counts(order):
     assert told_apart > 5
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ["zeroth", "first"])
 def test_compiled_equals_eager(order):
+    """The exact order is held to the oracle's numbers as it is compiled; eagerly it takes 20 s."""
     start = random_tasks(2)
     time = jnp.asarray([[0.02, 0.5], [0.1, 3.0]])
     compiled = jax.jit(KERNELS[order])(start, time)

@@ -67,11 +67,13 @@ def test_table_has_hundreds_of_points_of_every_order():
         assert len(points_of(order)) > 700
 
 
+@pytest.mark.portable
 def test_prediction_is_within_1e12_of_its_scale(table):
     points, of_f, _ = table
     assert of_f.max() <= 1e-12, worst(points, of_f)
 
 
+@pytest.mark.portable
 def test_residual_keeps_eight_digits_down_to_1e145(table):
     points, _, of_residual = table
     assert of_residual.max() <= 1.0, worst(points, of_residual)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from .. import memory, training, validation
 from ..compiling import jit, stage
-from .arrays import unpacked
+from ..numerics.host import unpacked
 from .run import MAX_DEPTH, Layers, Request, Run, Time, contexts_of
 from .start import Init
 from .task import (

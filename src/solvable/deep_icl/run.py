@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .. import training, validation
 from ..compiling import stage
-from .arrays import unpacked
+from ..numerics.host import unpacked
 from .start import Init
 from .task import FixedStructure, Task, check_task, seed_of, told
 

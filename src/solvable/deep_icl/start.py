@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .. import validation
 from ..compiling import stage
-from .arrays import unpacked
+from ..numerics.host import unpacked
 
 
 class Init(eqx.Module):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from .. import memory, validation
 from ..compiling import jit, stage
-from .arrays import unpacked
+from ..numerics.host import unpacked
 
 MAX_DIM = 10**7
 MAX_CONTEXT = 10**12

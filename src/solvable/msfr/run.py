@@ -136,7 +136,7 @@ class Request:
     def _fit(self, steps: int, log_every: int | None) -> None:
         """Refuse logs of predictions that are more than memory has room for."""
         points = len(training.log_steps(steps, log_every))
-        self.task.fit((2.0 * points + 40.0) * len(self.seeds))
+        self.task.fit((3.0 * points + 60.0) * len(self.seeds))
         if self.data is not None:
             memory.refuse("data", self.data, 32.0 * self.data)
         if self.batch is not None:

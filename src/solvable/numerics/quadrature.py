@@ -110,7 +110,7 @@ class Antiderivative:
         nodes, weights = gauss_legendre(16)
         self.low, self.width, self.cells = low, (high - low) / cells, cells
         places = low + self.width * (np.arange(cells)[:, None] + nodes[None, :])
-        values = self.width * function(places.ravel()).reshape(cells, -1)
+        values = self.width * np.asarray(function(places.ravel())).reshape(cells, -1)
         self.passed = np.concatenate([[0.0], np.cumsum(values @ weights)])
         self.series = antiderivative_matrix(16) @ values.T
 

@@ -76,14 +76,15 @@ def _lowest(alpha: float, noise: float, depth: int) -> float:
         method="bounded",
         options={"xatol": 1e-9},
     )
+    place = float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
     # That is good to the root of round-off only: a quartic through places around it is better.
     near = 2e-4 * high * np.arange(-2.0, 3.0)
-    losses = np.asarray(loss(task, step=found.x + near, depth=depth))
+    losses = np.asarray(loss(task, step=place + near, depth=depth))
     slope = np.polyder(np.polyfit(near, losses, 4))
     shift = -slope[-1] / slope[-2]
     for _ in range(3):
         shift -= np.polyval(slope, shift) / np.polyval(np.polyder(slope), shift)
-    return float(found.x + shift)
+    return place + float(shift)
 
 
 def _theory(settings: Mapping[str, Any]) -> xr.Dataset:

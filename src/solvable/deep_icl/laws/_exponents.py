@@ -6,7 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from ... import validation
-from ..arrays import is_known, unpacked
+from ...numerics.host import is_known, unpacked
 from ._tail import check_exponents
 
 Time = Literal["scalar", "matrix"]

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
-from ..arrays import unpacked
+from ...numerics.host import unpacked
 from ..run import TIMES
 from ..task import FixedStructure, Isotropic, RotatedStructure
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from ...compiling import jit, stage
-from ..arrays import is_known
+from ...numerics.host import is_known
 
 ALIAS = 10.0  # decades by which what the circle cannot resolve is suppressed
 OUTSIDE = 5.75  # γ times the distance of the circle from the spectrum, at infinite depth

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...compiling import stage
-from ..arrays import compiled_if_traced, unpacked
+from ...numerics.host import unpacked
+from ..directions import compiled_if_traced
 from ..task import FixedStructure
 
 

@@ -8,8 +8,8 @@ from jaxtyping import Array, Float
 
 from ... import validation
 from ...compiling import stage
+from ...numerics.host import is_known, unpacked
 from ...numerics.roots import root_between
-from ..arrays import is_known, unpacked
 from ..task import RotatedStructure, check_task
 from ._loss import optimum
 from ._roots import traced_root

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...compiling import stage
-from ..arrays import compiled_if_traced, unpacked
+from ...numerics.host import unpacked
+from ..directions import compiled_if_traced
 from ..task import Isotropic
 
 # The trapezoidal rule in log tan(θ/2): the density's square roots and, at α = 1, its singularity

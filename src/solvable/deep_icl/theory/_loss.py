@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 
 from ... import memory, validation
 from ...compiling import jit, stage
+from ...numerics.host import is_known, unpacked
 from ...numerics.roots import root_between
-from ..arrays import is_known, unpacked
 from ..run import Time
 from ..start import Init, gamma_of
 from ..task import FixedStructure, Isotropic, RotatedStructure, Task, check_task

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 from ... import validation
 from ...compiling import jit, stage
 from ...numerics.buckets import padding, time_bucket
+from ...numerics.host import is_known, unpacked
 from ...numerics.roots import root_between
-from ..arrays import filled, is_known, unpacked
+from ..directions import filled
 from ..task import RotatedStructure
 from ._equivalent import OUTSIDE, Medium, edge, losses
 from ._fixed import FixedLaw

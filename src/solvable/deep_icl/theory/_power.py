@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import unpacked
+from ...numerics.host import unpacked
 
 
 def log_left(load: Any, depth: Any) -> tuple[Any, Any]:

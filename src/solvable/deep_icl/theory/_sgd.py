@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from ... import validation
 from ...compiling import stage
-from ..arrays import is_known, unpacked
+from ...numerics.host import is_known, unpacked
 from ..task import Isotropic, check_task
 
 

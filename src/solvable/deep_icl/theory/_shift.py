@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from ... import memory, validation
 from ...compiling import stage
-from ..arrays import unpacked
+from ...numerics.host import unpacked
 from ..task import FixedStructure, check_task
 from ._arguments import depths_of
 

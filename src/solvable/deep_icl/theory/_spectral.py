@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...compiling import jit, stage
-from ..arrays import filled, unpacked
+from ...numerics.host import unpacked
+from ..directions import filled
 from ..task import FixedStructure, Isotropic, RotatedStructure
 from ._isotropic import density
 from ._power import gone, log_left, squared

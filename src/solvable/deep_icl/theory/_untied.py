@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 from ... import memory, validation
 from ...compiling import stage
-from ..arrays import compiled_if_traced, unpacked
+from ...numerics.host import unpacked
+from ..directions import compiled_if_traced
 from ..run import MAX_DEPTH
 from ..task import FixedStructure, Task, check_task
 from ._arguments import is_population

@@ -1,40 +1,17 @@
-"""Numpy for numbers that are there, JAX for those that it traces.
-
-Every operation of JAX by itself is compiled by itself, for each shape: what is worked out of given
-numbers before a compiled function is called, or beside it, is worked out in numpy.
-"""
+"""Sums over directions: in numpy, or compiled for few numbers of them."""
 
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .. import validation
 from ..compiling import jit, stage
+from ..numerics.host import is_known
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LEAST = 16  # directions, to which few are filled up
-
-
-def is_known(*values: Any) -> bool:
-    """Whether all numbers of some pytrees are there, none traced by JAX."""
-    return all(validation.is_concrete(leaf) for leaf in jax.tree.leaves(values))
-
-
-def unpacked(*values: Any) -> tuple[Any, ...]:
-    """The module to compute with, and the arrays as it takes them.
-
-    >>> xp, x = unpacked(jnp.asarray(2.0))
-    >>> xp.__name__, xp.sqrt(x).item()
-    ('numpy', 1.4142135623730951)
-    """
-    if is_known(*values):
-        return np, *(np.asarray(x) for x in values)
-    return jnp, *(stage(x) for x in values)
 
 
 def compiled_if_traced(function: F) -> F:
