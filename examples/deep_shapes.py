@@ -9,6 +9,10 @@ slopes N/D times as small. The laws count time as at N = D; training takes (D/N)
 Run it with ``python examples/deep_shapes.py --out out``.
 """
 
+import solvable
+
+solvable.setup()  # before JAX is imported
+
 import argparse
 from pathlib import Path
 
@@ -17,11 +21,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-import solvable
 from solvable import deep_icl
 from solvable.style import figure_style
-
-solvable.setup()
 
 NU, BETA, DIM = 1.25, 0.8, 1024
 COST = "t*N**2*L"

@@ -4,6 +4,10 @@ Predicts the drops of the loss from the first weights alone, then trains on the 
 5000 sequences. Run it with ``python examples/plateaus.py --out out``.
 """
 
+import solvable
+
+solvable.setup()  # before JAX is imported
+
 import argparse
 from pathlib import Path
 
@@ -12,11 +16,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-import solvable
 from solvable import shallow_icl as icl
 from solvable.style import figure_style
-
-solvable.setup()
 
 TASK = icl.Task(dim=4, context=31, spectrum="linear")
 START = icl.separate(heads=5, rank=1, scale=1e-2, init="A")

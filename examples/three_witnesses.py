@@ -3,6 +3,10 @@
 Run it with ``make demo`` or ``python examples/three_witnesses.py --out out``.
 """
 
+import solvable
+
+solvable.setup()  # before JAX is imported
+
 import argparse
 from pathlib import Path
 
@@ -13,11 +17,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-import solvable
 from solvable import msfr
 from solvable.style import figure_style
-
-solvable.setup()
 
 TASK = msfr.Task(num_tasks=12, alpha=1.8, context=20, strength=0.5)
 INIT = msfr.Init(v=0.05, w=0.06)

@@ -11,10 +11,11 @@ from .caches import base_folder
 
 
 def setup(*, cache: bool = True) -> None:
-    """Double precision, and a cache of compiled code: one line before the first computation.
+    """Double precision, and a cache of compiled code: one line before JAX is imported.
 
-    Where the installed jaxlib needs it for right sums, its flag ``XLA_FLAGS`` is set as well, which
-    works until JAX has computed something.
+    Where the installed jaxlib needs it for right sums, ``XLA_FLAGS`` gets its flag, which works
+    until JAX has computed something. XLA is kept from telling at length of the processor whenever
+    it reloads code, which works until JAX is imported.
 
     Args:
         cache: keep compiled code on disk for the next time, as `compile_cache` does.
@@ -23,11 +24,20 @@ def setup(*, cache: bool = True) -> None:
     >>> solvable.setup(cache=False)
     """
     compiler.repair()
+    if cache:
+        quieten()
     import jax
 
     jax.config.update("jax_enable_x64", True)
     if cache:
         compile_cache()
+
+
+def quieten() -> None:
+    """Keep XLA from talking; must come before JAX is imported, here or in a child process."""
+    # On x86, XLA takes two tuning hints of its own for instructions that the processor lacks, and
+    # says so at length for whatever it reloads (jax-ml/jax#38445).
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def compile_cache(folder: str | os.PathLike[str] | None = None) -> str:

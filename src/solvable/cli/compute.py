@@ -1,8 +1,8 @@
 """How JAX computes for the command line: as `solvable.setup` has it, and silently."""
 
-import os
 from dataclasses import dataclass
 
+from .. import compiler, computing
 from .arguments import Flag
 from .screen import note
 
@@ -17,15 +17,11 @@ class ComputeOptions:
     def quieten(self) -> None:
         """Keep XLA from talking; must come before JAX is imported, here or in a child process."""
         if self.compile_cache:
-            # On x86, XLA takes two tuning hints of its own for instructions that the processor
-            # lacks, and says so at length for whatever it reloads (jax-ml/jax#38445).
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            computing.quieten()
 
     def prepare(self) -> None:
         """Configure JAX; must come before anything is compiled."""
         self.quieten()
-        from .. import compiler, computing
-
         computing.setup(cache=False)
         if self.compile_cache:
             reason = computing.compile_cache()
