@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from solvable import cli, compiler, compiling, reproduce
+from solvable.numerics import host
 
 CPU = jax.devices("cpu")[0]
 pytestmark = pytest.mark.portable
@@ -98,6 +99,18 @@ def test_what_passes_is_remembered_for_this_compiler_and_its_flags(untried, monk
     with pytest.raises(compiler.BrokenCompiler):
         compiler.check()
     assert [mark] == list((untried / "compilers").iterdir())
+
+
+@pytest.mark.parametrize("trace", [jax.jit, jax.make_jaxpr, jax.grad])
+def test_it_can_be_tried_while_a_user_is_tracing(untried, trace):
+    twice = compiling.jit(lambda x: 2.0 * x)
+    trace(lambda x: twice(x))(1.0)
+    assert list((untried / "compilers").iterdir())
+
+
+def test_a_broken_compiler_is_refused_in_what_a_user_compiles(broken):
+    with pytest.raises(compiler.BrokenCompiler):
+        jax.jit(lambda x: host.unpacked(x)[1])(1.0)
 
 
 def test_without_a_folder_to_write_it_is_tried_every_time(untried, monkeypatch):

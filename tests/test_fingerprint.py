@@ -17,10 +17,23 @@ class Law:
     contexts: np.ndarray | None = None
 
 
+def table(last):
+    """A schedule that is read off, inside a compiled function of its own."""
+    rates = jnp.asarray([*np.full(999, 0.1), last])
+    return jax.jit(lambda step: rates[step])
+
+
 def test_an_equal_problem_built_anew_has_the_same_words():
     def words():
         law = Law(9.0, np.arange(6.0))
-        return fingerprint(kind="a", task=law, seed=jax.random.key(3), lam=lambda t: 1.0 / (1 + t))
+        return fingerprint(
+            kind="a",
+            task=law,
+            seed=jax.random.key(3),
+            lam=lambda t: 1.0 / (1 + t),
+            rates=table(0.2),
+            optimizer=optax.sgd(table(0.2)),
+        )
 
     assert words() == words()
 
@@ -46,6 +59,9 @@ def test_a_number_is_the_same_however_it_is_written(number):
         (Law(1.0), Law(2.0)),
         (lambda t: 1.0 / (1.0 + 1e-9 * t), lambda t: 1.0 + 0.0 * t),
         (lambda t: jnp.where(t < 700, 1.0, 0.5), lambda t: jnp.where(t < 700, 1.0, 0.4)),
+        (lambda t: 1.0 * (t > 510) * (t < 999), lambda t: 1.0 * (t > 700) * (t < 999)),
+        (table(0.1), table(0.2)),
+        (optax.sgd(table(0.1)), optax.sgd(table(0.2))),
         (optax.adam(1e-3), optax.adam(2e-3)),
         (optax.adam(1e-3), optax.adam(1e-3, b1=0.8)),
         (optax.adam(1e-3), optax.adamw(1e-3)),

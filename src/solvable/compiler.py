@@ -14,6 +14,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,10 @@ def _check_platform(device: Any) -> None:
         if mark.exists():
             _seen[where] = ""
         else:
-            _seen[where] = _complaint(device) if _largest_error(device) > _ALLOWED else ""
+            # In a thread of its own: this one may be tracing a user's function.
+            with ThreadPoolExecutor(1) as thread:
+                error = thread.submit(_largest_error, device).result()
+            _seen[where] = _complaint(device) if error > _ALLOWED else ""
             if not _seen[where]:
                 _remember(mark)
     if _seen[where]:
@@ -103,6 +107,9 @@ def _complaint(device: Any) -> str:
     where = "a CPU" if device.platform == "cpu" else f"{device.platform} ({device.device_kind})"
     flag = _FIRST <= _release() <= _LAST and device.platform == "cpu"
     cure = "call solvable.setup() before JAX computes anything, or " if flag else ""
+    given = [word for word in os.environ.get("XLA_FLAGS", "").split() if word.startswith(REPAIR)]
+    if flag and given and given[-1] != REPAIR:
+        cure = f"let {REPAIR} have no value in XLA_FLAGS, or "
     return (
         f"jaxlib {metadata.version('jaxlib')} silently returns wrong sums on {where} "
         f"(jax-ml/jax#39103); {cure}install a release that is right: "

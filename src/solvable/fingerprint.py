@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Where a function of the step is looked at: schedules differ at one of them, or are the same.
+# Where a function of the step is looked at, beside its program: another one gives other values.
 _STEPS = np.array([0, *(n * 10**k for k in range(9) for n in (1, 2, 5))])
 
 
@@ -63,7 +63,8 @@ def _tell(name: str, value: Any, words: dict[str, str]) -> None:
     elif callable(value):
         with jax.numpy_dtype_promotion("standard"):  # a user's own function
             seen = eqx.filter_jit(jax.vmap(value))(_STEPS)
-        words[name] = f"a function of the step, {_array(np.asarray(seen))}"
+            program = _program(value, jnp.asarray(0))
+        words[name] = f"a function of the step, {_array(np.asarray(seen))} {program}"
     else:
         words[name] = _array(np.asarray(value))
 
@@ -90,7 +91,23 @@ def program_of(optimizer: Any, weights: Any) -> str:
     """
     with jax.numpy_dtype_promotion("standard"):
         memory = optimizer.init(weights)
-        program = jax.make_jaxpr(optimizer.update)(weights, memory, weights)
+        program = _program(optimizer.update, weights, memory, weights)
+    kept = "|".join(_array(np.asarray(x)) for x in jax.tree.leaves(memory))
+    return f"optax {hashlib.sha256(f'{program}|{kept}'.encode()).hexdigest()[:16]}"
+
+
+def _program(function: Any, *args: Any) -> str:
+    """The digest of a function's program, with all constants that it and its parts hold."""
+    program = jax.make_jaxpr(function)(*args)
     text = re.sub(r"0x[0-9a-f]+", "", str(program.jaxpr))
-    parts = [text, *(_array(np.asarray(x)) for x in (*program.consts, *jax.tree.leaves(memory)))]
-    return f"optax {hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}"
+    held = (_array(np.asarray(x)) for x in _constants(program))
+    return hashlib.sha256("|".join([text, *held]).encode()).hexdigest()[:16]
+
+
+def _constants(program: Any) -> Iterator[Any]:
+    """Those of a closed program and of every program that it calls."""
+    yield from getattr(program, "consts", ())
+    for equation in getattr(program, "jaxpr", program).eqns:
+        for value in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, "eqns")):
+            if hasattr(value, "eqns"):
+                yield from _constants(value)

@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 _SEGMENT = 0.1  # seconds of work between two looks at the host
 _ROOM = 256  # log points of a segment, at most: every segment copies its log once
 _PAGE = 2**25  # and the bytes of such a log
-_SMALL = 2**25  # bytes of a problem whose steps cost less than compiling them
+_SMALL = 2**20  # bytes of a problem whose steps cost less than compiling them
 _MOST = 2**53  # steps, each of them a number of its own
 
 

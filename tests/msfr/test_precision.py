@@ -3,6 +3,7 @@
 import inspect
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -63,3 +64,14 @@ def test_nothing_is_left_out():
 def test_with_double_precision_all_of_it_works():
     """Or the refusals above could come from anything."""
     assert np.isfinite(float(msfr.loss(TASK, INIT, 1.0, "zeroth")))
+
+
+def test_single_precision_that_was_asked_for_is_kept():
+    """Tokens and a model of float32 are trained in float32, at half the cost."""
+    task = msfr.Task(3, 1.8, 4.0, 0.5)
+    model = msfr.LinearAttention.start(task, msfr.Init(v=0.1, w=0.11))
+    single = jax.tree.map(
+        lambda x: x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x,
+        (model, msfr.sample(task, 20)),
+    )
+    assert msfr.train_tokens(*single, lr=0.01, steps=2).loss.dtype == jnp.float32

@@ -398,7 +398,9 @@ def _checked_tokens(tokens: Any, num_tasks: int) -> Tokens:
 def _finite(name: str, value: Any) -> Array:
     array = validation.floating(name, value)
     validation.within(name, array, -_LARGEST, _LARGEST)
-    return array
+    # A model and tokens of single precision are trained in it: that was asked for.
+    single = isinstance(value, jax.Array) and value.dtype == jnp.float32
+    return value if single else array
 
 
 def _checked_learned(learned: Any, num_tasks: int) -> Bool[Array, " tasks"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .. import validation
-from ..compiling import jit, stage
+from ..compiling import jit, prepare, stage
 
 
 @jit(static_argnames=("formula", "static"))
@@ -34,6 +34,7 @@ def unpacked(*values: Any) -> tuple[Any, ...]:
     """
     if is_known(*values):
         return (np, *jax.tree.map(np.asarray, values))
+    prepare()  # what a user compiles of it must add up, too
     return (jnp, *jax.tree.map(stage, values))
 
 
