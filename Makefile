@@ -16,7 +16,7 @@ test: lint types
 
 # For the inner loop: no figures, no browser, nothing that takes seconds by itself.
 test-fast: $(READY)
-	$(PYTEST) -q -m 'not slow and not long'
+	$(PYTEST) -q -m 'not slow and not long' tests
 
 test-long: $(READY)
 	$(PYTEST) -m long

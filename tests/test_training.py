@@ -8,6 +8,8 @@ import pytest
 
 from solvable import msfr, training
 
+pytestmark = pytest.mark.slow
+
 TASK = msfr.Task(4, 1.8, 5, 0.5)
 INIT = msfr.Init(v=0.1, w=0.11)
 SOFTMAX = msfr.SoftmaxInit(value=0.1, key=0.1, query=0.11)

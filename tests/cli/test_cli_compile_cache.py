@@ -10,6 +10,8 @@ from solvable import compiler
 from solvable.cli.compute import ComputeOptions
 from solvable.computing import cache_folder
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_folder_is_below_the_cache_of_the_user(monkeypatch):
     monkeypatch.delenv("SOLVABLE_CACHE", raising=False)

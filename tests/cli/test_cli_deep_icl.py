@@ -8,6 +8,8 @@ from tests.command import document
 
 from solvable import deep_icl
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--nu", 1.25, "--beta", 0.7, "--dim", 12)
 RRS = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12)
 NARROW = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12, width=6, context=20)

@@ -14,6 +14,8 @@ from solvable import scaling
 from solvable.cli import laws
 from solvable.cli.fit_words import digits, percent
 
+pytestmark = pytest.mark.slow
+
 TRUTH = {"E": 1.69, "A": 406.4, "B": 410.7, "a": 0.34, "b": 0.28}
 CHINCHILLA = ("--law", "chinchilla", "--x", "N=params", "--x", "D=tokens", "--y", "loss")
 POWER = ("--law", "power", "--x", "steps", "--y", "loss")

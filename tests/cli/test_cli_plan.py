@@ -7,6 +7,8 @@ import pytest
 from solvable import scaling
 from solvable.scaling.stored import to_document
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):

@@ -10,6 +10,8 @@ from tests.command import document
 
 from solvable import shallow_icl as icl
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--dim", 3, "--context", 8)
 TASK = icl.Task(dim=3, context=8)
 

@@ -8,6 +8,8 @@ from tests.command import document
 
 from solvable import single_location as sl
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--dim", 20, "--length", 4)
 TASK = sl.Task(dim=20, length=4)
 SCALARS = ("kappa", "nu", "theta", "eta", "rho")

@@ -8,6 +8,8 @@ import pytest
 from solvable import msfr
 from solvable.cli.screen import print_json
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--num-tasks", 7, "--context", 12, "--beta", 0.4, "--gamma", 0.2, "--points", 20)
 
 

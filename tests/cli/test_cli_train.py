@@ -7,6 +7,8 @@ import pytest
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--num-tasks", 4, "--context", 6, "--steps", 40)
 
 

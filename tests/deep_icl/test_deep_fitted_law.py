@@ -5,6 +5,8 @@ import pytest
 
 from solvable import deep_icl
 
+pytestmark = pytest.mark.slow
+
 WORDS = {"t": "time", "L": "depth", "N": "width", "P": "context"}
 
 

@@ -13,6 +13,8 @@ from solvable.deep_icl.laws._depth import DepthFloor
 from solvable.deep_icl.laws._floors import ridge
 from solvable.deep_icl.laws._tail import spectrum
 
+pytestmark = pytest.mark.slow
+
 
 def power_law(nu, beta, dim):
     k = np.arange(1.0, dim + 1.0)

@@ -8,6 +8,8 @@ import pytest
 from solvable.deep_icl import laws
 from solvable.deep_icl.laws._curves import DepthCurves, steps
 
+pytestmark = pytest.mark.slow
+
 DIM = 64
 
 

@@ -12,6 +12,8 @@ from solvable.deep_icl.softmax import SoftmaxAttention, train_softmax
 from solvable.deep_icl.start import Init
 from solvable.deep_icl.task import FixedStructure, Isotropic, RotatedStructure, rotations
 
+pytestmark = pytest.mark.slow
+
 D, P, K, L = 6, 9, 4, 5
 RRS = RotatedStructure(nu=1.0, beta=1.0, dim=8)
 

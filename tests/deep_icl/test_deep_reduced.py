@@ -9,6 +9,8 @@ import pytest
 from solvable import deep_icl as deep
 from solvable.training import Interrupted
 
+pytestmark = pytest.mark.slow
+
 RRS = deep.RotatedStructure(nu=1.25, beta=1.0, dim=30)
 NARROW = deep.RotatedStructure(nu=1.25, beta=1.0, dim=30, width=15, context=40)
 ZERO = deep.Init(gamma=0.0)

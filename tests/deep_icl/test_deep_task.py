@@ -16,6 +16,8 @@ from solvable import deep_icl as deep
 from solvable.deep_icl.task import rotations
 from solvable.deep_icl.theory import medium_descent, medium_of, upper_edge
 
+pytestmark = pytest.mark.slow
+
 
 def test_power_law_spectra():
     task = deep.FixedStructure(nu=1.5, beta=0.8, dim=50)

@@ -14,6 +14,8 @@ from solvable.deep_icl.theory import spectral
 from solvable.deep_icl.theory._isotropic import density
 from solvable.deep_icl.theory._spectral import spectral_descent
 
+pytestmark = pytest.mark.slow
+
 ISO = deep.Isotropic(alpha=2.0)
 DEPTHS = [1, 2, 4, 8, 16]
 

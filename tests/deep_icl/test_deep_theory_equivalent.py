@@ -8,6 +8,8 @@ import pytest
 from solvable import deep_icl as deep
 from solvable.deep_icl.theory import Medium, totals
 
+pytestmark = pytest.mark.slow
+
 DEPTHS = [1, 2, 4, 8, 16, 32]
 # Losses at (width, context, step) of D = 200, ν = 1.25, β = 1.
 KNOWN = {

@@ -19,6 +19,8 @@ from solvable.cli.commands import COMMANDS as COMMANDS_BY_NAME
 
 from . import LABS
 
+pytestmark = pytest.mark.slow
+
 MODULES = {lab: importlib.import_module(f"tests.labs.{lab}") for lab in LABS}
 ROOT = Path(__file__).parents[2]
 ODD = {

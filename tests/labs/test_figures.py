@@ -7,6 +7,8 @@ from solvable import reproduce
 
 from . import LABS
 
+pytestmark = pytest.mark.slow
+
 STORED = {lab: stored_claims(lab) for lab in LABS}
 FIGURES = {lab: {figure.name: figure for figure in reproduce.figures([lab])} for lab in LABS}
 EVERY = [(lab, name) for lab in LABS for name in FIGURES[lab]]

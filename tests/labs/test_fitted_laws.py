@@ -8,6 +8,8 @@ import pytest
 
 from solvable import deep_icl, msfr, scaling
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Fitted:

@@ -16,6 +16,8 @@ import pytest
 
 from . import LABS
 
+pytestmark = pytest.mark.slow
+
 TABLES = {
     lab: getattr(importlib.import_module(f"tests.labs.{lab}"), "RESUMED", {})
     for lab in LABS

@@ -5,6 +5,8 @@ import pytest
 
 from solvable import compiling, msfr
 
+pytestmark = pytest.mark.slow
+
 INIT = msfr.Init(v=0.1, w=0.11)
 SHAPES = 12  # each more than is filled up, so that each is compiled
 EACH = 24  # memory maps that a shape takes

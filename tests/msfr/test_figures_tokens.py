@@ -7,6 +7,8 @@ import pytest
 from solvable import msfr
 from solvable.msfr.figures import fig5, fig6, fig7, unseen
 
+pytestmark = pytest.mark.slow
+
 S, N = 4, 30
 TASK = msfr.Task(S, 1.5, 5.0, 0.7)
 RNG = np.random.default_rng(2)

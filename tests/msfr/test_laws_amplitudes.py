@@ -7,6 +7,8 @@ import pytest
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 INIT = msfr.Init(v=0.1, w=0.11)
 PAPER = msfr.Task(500, 1.8, 100.0, 0.5)
 LARGE = msfr.Task(10**5, 1.8, 100.0, 0.5)

@@ -7,6 +7,8 @@ import pytest
 from solvable import msfr
 from solvable.msfr.theory._loss import joint_loss, rows_of, shared_flow
 
+pytestmark = pytest.mark.slow
+
 INIT = msfr.Init(v=0.1, w=0.11)
 SLOW = msfr.Init(v=1e-5, w=1e-5)
 COMPUTE = np.geomspace(1e-3, 3e2, 12)

@@ -8,6 +8,8 @@ import pytest
 from solvable import msfr
 from solvable.msfr.model import predict_tokens
 
+pytestmark = pytest.mark.slow
+
 S = 4
 RNG = np.random.default_rng(3)
 TASK = msfr.Task(S, 1.3, [6.0, 4.0, 2.0, 1.0], [0.7, -1.3, 2.0, 0.2])

@@ -5,6 +5,8 @@ import pytest
 
 from solvable import msfr, scaling
 
+pytestmark = pytest.mark.slow
+
 TRUE = np.array([0.02, 2.0, 1.8, 0.5, 0.3, 3.0])
 TIMES = np.geomspace(1e-3, 1e4, 32)
 

@@ -7,6 +7,8 @@ import pytest
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 S, N, STEPS = 6, 40, 60
 ROUND_OFF = 1e-10  # the promise of DESIGN.md; what is seen is about 1e-16
 RNG = np.random.default_rng(0)

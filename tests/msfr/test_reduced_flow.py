@@ -5,6 +5,8 @@ import pytest
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(1)
 S = 5
 TASK = msfr.Task(S, 1.6, 6.0, [0.5, 1.2, -0.7, 0.9, 0.3])

@@ -9,6 +9,8 @@ from scipy import stats
 from solvable import msfr
 from solvable.msfr import task as task_module
 
+pytestmark = pytest.mark.slow
+
 GOOD = {"num_tasks": 3, "alpha": 1.8, "context": 5.0, "strength": 0.5}
 
 

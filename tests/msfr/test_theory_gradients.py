@@ -7,6 +7,8 @@ import pytest
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 TIMES = np.array([0.01, 0.2, 2.0])
 
 POWER_LAWS = {"alpha": 1.8, "context": 20.0, "strength": 0.9, "beta": 0.4, "gamma": 0.3}

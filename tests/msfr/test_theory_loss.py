@@ -13,6 +13,8 @@ from solvable.msfr.theory._exact import exact
 from solvable.msfr.theory._modes import Start
 from solvable.msfr.theory._zeroth import order_one, order_zero
 
+pytestmark = pytest.mark.slow
+
 KERNELS = {"zeroth": order_zero, "first": order_one, "exact": exact}
 ORDERS = list(KERNELS)
 TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 15)])  # one length, few compilations

@@ -7,6 +7,8 @@ from scipy.integrate import solve_ivp
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 # Unbalanced, entries all different: f(0) below and above Λ, of either sign.
 V = np.array([[0.10, 0.07], [0.31, -0.22], [-0.05, 0.12], [0.40, 0.30], [0.02, 0.01], [0.2, -0.1]])
 W = np.array([[0.11, -0.03], [0.18, 0.09], [0.21, 0.06], [0.35, 0.50], [0.03, -0.04], [-0.3, 0.1]])

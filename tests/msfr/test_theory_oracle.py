@@ -14,6 +14,8 @@ from solvable.msfr.theory._exact import exact
 from solvable.msfr.theory._modes import Start
 from solvable.msfr.theory._zeroth import order_one, order_zero
 
+pytestmark = pytest.mark.slow
+
 TABLE = json.loads((Path(__file__).parents[1] / "oracles" / "msfr.json").read_text())
 KERNELS = {"zeroth": order_zero, "first": order_one, "exact": exact}
 EPS = np.finfo(float).eps

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from solvable import msfr
 
+pytestmark = pytest.mark.slow
+
 TASKS, TIMES = 256, 8
 ORDERS = ["zeroth", "first", "exact"]
 

@@ -8,6 +8,8 @@ from scipy import stats
 
 from solvable.numerics.binomial import NODES, binomial_average_nodes, binomial_nodes_by_row
 
+pytestmark = pytest.mark.slow
+
 DRAWS = [1, 2, 10, 63, 64, 65, 129, 200, 1000, 20_000]
 CHANCES = np.array(
     [1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.2, 0.31, 0.4, 0.5, 0.55, 0.7, 0.9, 0.99, 0.999, 1 - 1e-9, 1.0]

@@ -11,6 +11,8 @@ from report_folder import fill, installed
 
 from solvable.reproduce.report import write_report
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 LOOKS = {
     "desktop": {"viewport": {"width": 1200, "height": 900}},

@@ -16,6 +16,8 @@ from solvable import __version__, reproduce
 from solvable.cli import main
 from solvable.reproduce.store import FILES, read_dataset, read_result
 
+pytestmark = pytest.mark.slow
+
 run = functools.partial(reproduce.run, prepare=gc.collect)  # toys do not wait for JAX
 CLAIM = {"id", "statement", "source", "expected", "measured", "tolerance", "verdict", "note"}
 

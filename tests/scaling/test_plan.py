@@ -13,6 +13,8 @@ from solvable import scaling
 from solvable.scaling import Broken, Cost, Formula, Known, additive, chinchilla, plan, power
 from solvable.scaling.stored import described, from_document, to_document
 
+pytestmark = pytest.mark.slow
+
 CHINCHILLA = np.array([1.69, 406.4, 410.7, 0.34, 0.28])
 SPREAD = np.diag([0.05, 0.02, 0.02, 0.002, 0.002]) ** 2
 

@@ -9,6 +9,8 @@ from scipy import stats
 from solvable.scaling import Broken, Formula, Known, additive, chinchilla, fit, power
 from solvable.scaling.coverage import TRUTH, table
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(3)
 X = np.geomspace(1.0, 1e6, 60)
 N, D, P = (

@@ -10,6 +10,8 @@ from solvable.scaling import Formula, chinchilla, fit, fitting, power
 from solvable.scaling._inference import adjusted
 from solvable.scaling.coverage import JUDGED, coverage, table
 
+pytestmark = pytest.mark.slow
+
 SETS = 400  # tables: the share of a true 95 % has a standard error of 1.1 %
 LOW, HIGH = 0.915, 0.98
 

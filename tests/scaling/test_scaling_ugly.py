@@ -10,6 +10,8 @@ from tests.asked import answers_to, is_one_sentence
 
 from solvable.scaling import Broken, additive, chinchilla, fit, power
 
+pytestmark = pytest.mark.slow
+
 LAWS = {"power": power(), "chinchilla": chinchilla(), "broken": Broken(), "sum": additive("x")}
 SIZES = st.sampled_from([1e-25, 1e-9, 1.0, 1e3, 1e12, 1e25])
 

@@ -6,6 +6,8 @@ import pytest
 from solvable import compiling, training
 from solvable import shallow_icl as icl
 
+pytestmark = pytest.mark.slow
+
 # One set of shapes for all, so that few programs are compiled: dim 3, context 7, 3 heads.
 LAW, HEADS, STEPS, P = {"dim": 3, "context": 7}, 3, 50, 200
 ROUND_OFF = 1e-10  # the promise; what is seen is 1e-15 to 1e-12

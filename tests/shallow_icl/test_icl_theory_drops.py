@@ -9,6 +9,8 @@ from scipy.integrate import solve_ivp
 from solvable import shallow_icl as icl
 from solvable.shallow_icl.theory._head import Head
 
+pytestmark = pytest.mark.slow
+
 TASK = icl.Task(dim=4, context=31)
 RATES = np.array([0.16, 0.09, 0.04, 0.01])
 

@@ -11,6 +11,8 @@ from solvable import training
 from solvable.compiling import _state
 from solvable.single_location import reduced, state
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 TASK = sl.Task(dim=400, length=10)
 PLACE = (0.3, 0.5, -0.1, 0.2, 0.15)

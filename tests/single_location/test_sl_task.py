@@ -11,6 +11,8 @@ from scipy.stats import ks_2samp
 from solvable import single_location as sl
 from solvable.single_location import model, state
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 TASK = sl.Task(dim=40, length=6, noise=0.2)
 FIELDS = ("x", "y", "location")

@@ -14,6 +14,8 @@ from solvable.single_location import theory
 from solvable.single_location.state import scalars
 from solvable.single_location.task import law_of
 
+pytestmark = pytest.mark.slow
+
 RUNS = 64
 SIZES = [(4, 1), (10**9, 10**6)]  # (d, L)
 

@@ -11,6 +11,8 @@ from scipy.special import softmax
 import solvable.single_location as sl
 from solvable.single_location.transformer import SinglePass
 
+pytestmark = pytest.mark.slow
+
 TASK = sl.Task(dim=12, length=4)
 
 
