@@ -52,7 +52,11 @@ def score(point, order):
     return jnp.sum(jnp.log(msfr.loss(msfr.Task(3, **law), init, TIMES, order)))
 
 
-score_and_gradient = jax.jit(jax.value_and_grad(score), static_argnames="order")
+# Compiled in haste: three tasks are computed soon enough.
+hasty = {"xla_backend_optimization_level": 0}
+score_and_gradient = jax.jit(
+    jax.value_and_grad(score), static_argnames="order", compiler_options=hasty
+)
 
 
 def differences(point, name, order):

@@ -18,6 +18,18 @@ CHANCES = np.array(
 nodes_of = jax.jit(binomial_nodes_by_row)
 
 
+@jax.jit
+@jax.vmap
+def slope_of(p, draws):
+    """d/dp E e^(−3k/N)."""
+
+    def average(p):
+        count, weight = binomial_average_nodes(draws, p)
+        return jnp.sum(weight * jnp.exp(-3.0 * count / draws))
+
+    return jax.grad(average)(p)
+
+
 def law(draws, chance):
     """All counts and their probabilities."""
     k = np.arange(draws + 1)
@@ -70,21 +82,18 @@ def test_moments_are_right_at_numbers_no_sum_could_reach(draws):
 
 
 def test_certain_draws_are_all_hits():
-    count, weight = binomial_average_nodes(jnp.asarray(7.0), jnp.asarray(1.0))
-    assert np.asarray(count)[np.asarray(weight) > 0.0].tolist() == [7.0]
-    assert float(weight.sum()) == 1.0
+    count, weight = (np.asarray(x) for x in nodes_of(jnp.asarray(7.0), CHANCES[-1:]))
+    assert count[weight > 0.0].tolist() == [7.0]
+    assert weight.sum() == 1.0
 
 
 @pytest.mark.parametrize("draws", [5, 40, 700, 5000])
 def test_derivative_in_the_chance_is_that_of_the_sum(draws):
     """d/dp E g = Σ_k P(k) g(k) (k − Np)/(p(1 − p))."""
 
-    def average(p):
-        count, weight = binomial_average_nodes(jnp.asarray(float(draws)), p)
-        return jnp.sum(weight * jnp.exp(-3.0 * count / draws))
-
-    slopes = jax.vmap(jax.grad(average))(jnp.asarray([0.003, 0.02, 0.3, 0.6, 0.97]))
-    for p, slope in zip([0.003, 0.02, 0.3, 0.6, 0.97], slopes.tolist(), strict=True):
+    chances = np.array([0.003, 0.02, 0.3, 0.6, 0.97])
+    slopes = slope_of(chances, np.full(5, float(draws)))
+    for p, slope in zip(chances, slopes.tolist(), strict=True):
         k, pmf = law(draws, p)
         true = np.sum(pmf * np.exp(-3.0 * k / draws) * (k - draws * p)) / (p * (1.0 - p))
         assert slope == pytest.approx(true, rel=1e-9)
