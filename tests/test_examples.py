@@ -104,7 +104,7 @@ def test_the_python_of_the_page_on_reproducing_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     use, own = blocks("docs/reproduce.md")
     exec(compile(use, "docs/reproduce.md", "exec"), {"__name__": "__main__"})
-    assert (tmp_path / "out" / "msfr" / "fig7" / "figure.svg").stat().st_size > 0
+    assert (tmp_path / "out" / "shallow_icl" / "fig6" / "figure.svg").stat().st_size > 0
     names = {}
     exec(compile(own, "docs/reproduce.md", "exec"), names)
     (figure,) = names["LAB"].figures

@@ -10,25 +10,26 @@ from solvable.msfr.model import predict_tokens
 
 pytestmark = pytest.mark.slow
 
-S = 4
+S, N, WIDTH = 6, 40, 4  # those of test_reduced_brute: one compilation serves
 RNG = np.random.default_rng(3)
-TASK = msfr.Task(S, 1.3, [6.0, 4.0, 2.0, 1.0], [0.7, -1.3, 2.0, 0.2])
+TASK = msfr.Task(S, 1.3, [7.0, 5.0, 4.0, 2.0, 2.0, 1.0], [0.7, -1.3, 2.0, 0.2, -0.4, 1.1])
 LINEAR = msfr.Init(RNG.normal(0.0, 0.5, (S, 2)), RNG.normal(0.0, 0.5, (S, 2)))
-SOFTMAX = msfr.SoftmaxInit(RNG.normal(0.0, 0.6, (S, 2)), *RNG.normal(0.0, 0.6, (2, 3, S + 1)))
+SOFTMAX = msfr.SoftmaxInit(RNG.normal(0.0, 0.6, (S, 2)), *RNG.normal(0.0, 0.6, (2, WIDTH, S + 1)))
 MODELS = {
     "linear": msfr.LinearAttention.start(TASK, LINEAR),
     "softmax": msfr.SoftmaxAttention.start(TASK, SOFTMAX),
 }
+predictions_of = jax.jit(predict_tokens)
 
 
 @pytest.fixture(scope="module")
 def tokens():
-    return msfr.sample(TASK, 60, seed=1)
+    return msfr.sample(TASK, N, seed=1)
 
 
 def test_linear_attention_is_a_quadratic_form_whatever_the_signs(tokens):
     """The prediction is ε̂ v_sᵀ H_s w_s with H = [[ψ+1, ψΛ], [ψΛ, ψΛ²]] (7)."""
-    found = np.asarray(predict_tokens(MODELS["linear"], tokens))
+    found = np.asarray(predictions_of(MODELS["linear"], tokens))
     v, w = (np.asarray(x) for x in LINEAR.columns(TASK))
     psi, lam = np.asarray(TASK.contexts), np.asarray(TASK.strengths)
     assert set(np.asarray(tokens.task)) == set(range(S))
@@ -48,29 +49,31 @@ def test_linear_attention_is_its_matrix_product(tokens):
 @pytest.mark.parametrize("kind", MODELS)
 def test_padding_is_not_seen(kind, tokens):
     """A short context in a wide matrix gives what it gives without its empty columns."""
-    model = MODELS[kind]
+    model = jax.jit(MODELS[kind].__call__)
     shorter = 0
     for phi, present in zip(*map(np.asarray, (tokens.phi, tokens.present)), strict=True):
         kept = np.flatnonzero(present)
         shorter += len(kept) < len(present)
         np.testing.assert_array_equal(phi[:, present == 0.0], 0.0)
-        bare = model(jnp.asarray(phi[:, kept]), jnp.asarray(present[kept]))
-        whole = model(jnp.asarray(phi), jnp.asarray(present))
+        bare, whole = model(phi[:, kept], present[kept]), model(phi, present)
         np.testing.assert_allclose(whole, bare, rtol=1e-14, atol=1e-15)
     assert shorter > 10
     if kind == "softmax":  # which would see empty columns as tokens of logit 0
-        k = int(np.flatnonzero(np.asarray(tokens.present).min(axis=1) == 0.0)[0])
-        unmasked = model(tokens.phi[k], jnp.ones(tokens.phi.shape[2]))
-        assert np.abs(unmasked - model(tokens.phi[k], tokens.present[k])).max() > 1e-3
+        phi, present = np.asarray(tokens.phi), np.asarray(tokens.present)
+        k = int(np.flatnonzero(present.min(axis=1) == 0.0)[0])
+        unmasked = model(phi[k], np.ones_like(present[k]))
+        assert np.abs(np.subtract(unmasked, model(phi[k], present[k]))).max() > 1e-3
 
 
 def test_softmax_of_huge_logits_is_finite(tokens):
     model = msfr.SoftmaxAttention.start(TASK, msfr.SoftmaxInit(0.5, 100.0, 100.0))
 
+    @jax.jit
+    @jax.value_and_grad
     def loss(model):
         return jnp.sum(predict_tokens(model, tokens) ** 2)
 
-    value, gradient = jax.value_and_grad(loss)(model)
+    value, gradient = loss(model)
     assert np.isfinite(value)
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(gradient))
 
@@ -79,9 +82,9 @@ def test_softmax_of_huge_logits_is_finite(tokens):
 def test_frozen_tasks_keep_rows_columns_and_predictions(init):
     """Tasks s ≥ D receive no gradient."""
     size = 3
-    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=60, size=size, log_every=20)
+    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=N, size=size, log_every=20)
     model, start = run.state[0], MODELS["linear" if init is LINEAR else "softmax"]
-    change = jax.tree.map(lambda x, y: np.abs(np.asarray(x - y)), model, start)
+    change = jax.tree.map(lambda x, y: np.abs(np.subtract(x, y)), model, start)
     learned, frozen = slice(0, size - 1), slice(size - 1, S)
     assert change.value[frozen].max() == 0.0
     assert change.value[learned].max() > 1e-4
@@ -94,7 +97,7 @@ def test_frozen_tasks_keep_rows_columns_and_predictions(init):
 
 @pytest.mark.parametrize("init", [LINEAR, SOFTMAX], ids=["linear", "softmax"])
 def test_entries_off_the_two_coordinates_stay_zero(init):
-    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=60, log_every=20)
+    run = msfr.train_brute(TASK, init, lr=0.02, steps=20, data=N, log_every=20)
     off = np.ones((S, S + 1), bool)
     off[np.arange(S), np.arange(S)] = off[:, S] = False
     np.testing.assert_array_equal(np.asarray(run.state[0].value)[off], 0.0)
@@ -104,8 +107,8 @@ def test_entries_off_the_two_coordinates_stay_zero(init):
 
 @pytest.mark.parametrize("init", [LINEAR, SOFTMAX], ids=["linear", "softmax"])
 def test_the_training_loss_is_half_the_mean_square_on_the_tokens(init):
-    run = msfr.train_brute(TASK, init, lr=0.02, steps=0, data=60, seed=1)
-    tokens = msfr.sample(TASK, 60, seed=1)
+    run = msfr.train_brute(TASK, init, lr=0.02, steps=0, data=N, seed=1)
+    tokens = msfr.sample(TASK, N, seed=1)
     model = MODELS["linear" if init is LINEAR else "softmax"]
-    true = 0.5 * np.mean(np.asarray(predict_tokens(model, tokens) - tokens.label) ** 2)
+    true = 0.5 * np.mean(np.subtract(predictions_of(model, tokens), tokens.label) ** 2)
     assert float(run.train_loss[0]) == pytest.approx(true, rel=1e-13)

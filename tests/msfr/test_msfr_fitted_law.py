@@ -41,15 +41,15 @@ def test_the_curve_is_the_loss_of_the_model(small):
 
 
 def test_the_curve_in_time_and_size_is_the_loss_of_the_model():
-    law = msfr.curve_law(("D", "t"), num_tasks=20)
-    size, time = np.meshgrid([1.0, 2.0, 7.0, 20.0, 21.0], [0.01, 1.0, 100.0])
+    law = msfr.curve_law(("D", "t"), num_tasks=40)
+    size, time = np.meshgrid([1.0, 2.0, 7.0, 40.0, 41.0], [0.01, 1.0, 100.0])
     x = np.stack([size.ravel(), time.ravel()], axis=1)
     values = np.array([0.1, 1.5, 1.6, 0.4, 0.2, 1.0, 2.0])
     np.testing.assert_allclose(law.curve(values, x), relative(law, values, x), rtol=1e-13)
 
 
 def test_between_whole_sizes_the_loss_is_interpolated():
-    law = msfr.curve_law(("D",), num_tasks=20)
+    law = msfr.curve_law(("D",), num_tasks=40)
     values = np.array([0.0, 1.0, 1.6, 0.0, 0.0, 1.0])
     low, middle, high = law.curve(values, np.array([[4.0], [4.25], [5.0]]))
     assert middle == pytest.approx(0.75 * low + 0.25 * high, rel=1e-13)

@@ -1,6 +1,5 @@
 """The reduced training is the training on tokens: the same trajectory, to round-off."""
 
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -9,15 +8,15 @@ from solvable import msfr
 
 pytestmark = pytest.mark.slow
 
-S, N, STEPS = 6, 40, 60
+S, N, STEPS, WIDTH = 6, 40, 60, 4  # those of the tests on tokens, too: one compilation serves
 ROUND_OFF = 1e-10  # the promise of DESIGN.md; what is seen is about 1e-16
 RNG = np.random.default_rng(0)
 LINEAR = msfr.Init(RNG.normal(0.0, 0.3, (S, 2)), RNG.normal(0.0, 0.3, (S, 2)))
-ALIKE = msfr.SoftmaxInit(value=0.1, key=0.3, query=0.33)  # one kept entry stands for S + 1
-WIDE = msfr.SoftmaxInit(  # a width of its own, no two entries alike
+ALIKE = msfr.SoftmaxInit(value=0.1, key=0.4, query=0.44, width=WIDTH)  # one kept entry for 4
+WIDE = msfr.SoftmaxInit(  # no two entries alike
     value=RNG.normal(0.0, 0.5, (S, 2)),
-    key=RNG.normal(0.0, 0.4, (4, S + 1)),
-    query=RNG.normal(0.0, 0.4, (4, S + 1)),
+    key=RNG.normal(0.0, 0.4, (WIDTH, S + 1)),
+    query=RNG.normal(0.0, 0.4, (WIDTH, S + 1)),
 )
 EQUAL = msfr.Task(S, 1.8, 7, 0.5)
 VARIED = msfr.Task(S, 1.4, 7, 1.3, beta=0.6, gamma=0.4)  # contexts 7, 5, 4, 3, 3, 2
@@ -85,11 +84,11 @@ def test_softmax_attention_by_mini_batches():
 
 def test_one_kept_entry_stands_for_a_column_of_equal_ones():
     """A uniform start given as numbers, which is compressed, and as full matrices, which is not."""
-    full = msfr.SoftmaxInit(0.1, jnp.full((S + 1, S + 1), 0.3), jnp.full((S + 1, S + 1), 0.33))
+    full = msfr.SoftmaxInit(0.1, *(np.full((WIDTH, S + 1), x) for x in (0.4, 0.44)))
     options = {"data": N, "steps": STEPS, "lr": 0.5}
     one, all_of_them = (msfr.train(VARIED, init, **options) for init in (ALIKE, full))
     assert one.state[0].key.shape == (S, 1)
-    assert all_of_them.state[0].key.shape == (S, S + 1)
+    assert all_of_them.state[0].key.shape == (S, WIDTH)
     np.testing.assert_allclose(one.predictions, all_of_them.predictions, rtol=0, atol=1e-13)
 
 
@@ -106,8 +105,10 @@ def test_the_same_seed_draws_the_data_set_of_sample():
     assert len(set(losses)) == 3
 
 
-@pytest.mark.parametrize("init", [LINEAR, WIDE], ids=["linear", "softmax"])
-@pytest.mark.parametrize("draw", [{"data": N}, {"batch": 16}], ids=["data", "batch"])
+DRAWS = {"linear, data": (LINEAR, {"data": N}), "softmax, batch": (WIDE, {"batch": 16})}
+
+
+@pytest.mark.parametrize(("init", "draw"), DRAWS.values(), ids=DRAWS)
 def test_seeds_side_by_side_are_the_single_runs(init, draw):
     options = {"steps": 20, "lr": 0.02, **draw}
     together = msfr.train(VARIED, init, seed=[4, 0, 9], **options)

@@ -38,7 +38,8 @@ def test_the_flow_by_an_ode_solver_is_the_closed_form():
     true = np.asarray(msfr.predict(TASK, INIT, TIMES, order="exact"))
     assert np.abs(true[-1] - true[0]).max() > 0.1
     np.testing.assert_allclose(run.predictions.T, true, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(run.loss, msfr.loss(TASK, INIT, TIMES), rtol=0, atol=1e-8)
+    loss = 0.5 * (true - np.asarray(TASK.strengths)) ** 2 @ np.asarray(TASK.weights)
+    np.testing.assert_allclose(run.loss, loss, rtol=0, atol=1e-8)
     np.testing.assert_array_equal(run.train_loss, run.loss)
     np.testing.assert_array_equal(run.time, TIMES)
 
@@ -78,10 +79,10 @@ def test_gradient_descent_is_the_recursion_in_the_eigenbasis():
 def test_many_data_tend_to_the_population_like_one_over_root_n():
     options = {"lr": 0.05, "steps": 20, "log_every": 20}
     limit = msfr.train(TASK, INIT, **options).predictions[:, -1]
-    counts = 10 ** np.arange(2, 7)
+    counts = np.array([10**2, 10**4, 10**6])  # each is compiled anew
     runs = [msfr.train(TASK, INIT, data=int(n), seed=range(16), **options) for n in counts]
     errors = [np.sqrt(np.mean((run.predictions[:, :, -1] - limit[None]) ** 2)) for run in runs]
-    # 16 seeds know each error to 18 %, and so the slope over 4 decades to 0.025.
+    # 16 seeds know each error to 18 %, and so the slope over 4 decades to 0.028.
     assert slope(counts, errors) == pytest.approx(-0.5, abs=0.1)
 
 

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from solvable import msfr
-from solvable.msfr.reduced import Request, softmax_problem
+from solvable.msfr.reduced import Request, SoftmaxProblem, softmax_problem
 
 S, WIDTH = 3, 5
 RNG = np.random.default_rng(2)
@@ -17,6 +17,7 @@ TASK = msfr.Task(S, 1.5, [5.0, 3.0, 1.0], [0.7, -1.3, 2.0])
 VALUE = RNG.normal(0.0, 0.6, (S, 2))
 KEY, QUERY = RNG.normal(0.0, 0.6, (2, WIDTH, S + 1))
 INIT = msfr.SoftmaxInit(VALUE, KEY, QUERY)
+predictions_of, gradient_of = jax.jit(SoftmaxProblem.predictions), jax.jit(SoftmaxProblem.gradient)
 
 
 def problem_of(task, init):
@@ -38,7 +39,7 @@ def softmax_on_tokens(s, signs, query_sign):
 
 def test_the_formula_is_attention_on_tokens_for_every_choice_of_signs():
     problem, params = problem_of(TASK, INIT)
-    formula = np.asarray(problem.predictions(params))
+    formula = np.asarray(predictions_of(problem, params))
     for s in range(S):
         for signs in itertools.product([-1, 1], repeat=int(TASK.context[s])):
             for query in (-1, 1):
@@ -49,13 +50,14 @@ def test_the_formula_is_attention_on_tokens_for_every_choice_of_signs():
 
 def test_the_weights_of_n_sum_to_the_task_law():
     problem, _ = problem_of(TASK, INIT)
-    np.testing.assert_allclose(problem.weights.sum(axis=1), TASK.weights, rtol=1e-14)
+    weights, law = np.asarray(problem.weights), np.asarray(TASK.weights)
+    np.testing.assert_allclose(weights.sum(axis=1), law, rtol=1e-14)
     counts = np.array([1, 5, 10, 10, 5, 1])  # binomials of ψ = 5
-    np.testing.assert_allclose(problem.weights[0], float(TASK.weights[0]) * counts / 32, rtol=1e-13)
-    assert np.all(problem.weights[2, 2:] == 0.0)  # ψ = 1 has n = 0 and 1 only
+    np.testing.assert_allclose(weights[0], law[0] * counts / 32, rtol=1e-13)
+    assert np.all(weights[2, 2:] == 0.0)  # ψ = 1 has n = 0 and 1 only
     long, _ = problem_of(msfr.Task(2, 1.5, 2000, 0.5), msfr.SoftmaxInit(0.1, 0.1, 0.1))
     # log Γ(2001) ≈ 13 000 is known to 13 000 times the round-off.
-    np.testing.assert_allclose(long.weights.sum(axis=1), long.task_weights, rtol=1e-11)
+    np.testing.assert_allclose(np.asarray(long.weights).sum(axis=1), long.task_weights, rtol=1e-11)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -63,11 +65,11 @@ def test_huge_keys_and_queries_do_not_overflow(sign):
     """Exponents of ±10⁵: the largest is subtracted first."""
     init = msfr.SoftmaxInit(0.5, 100.0, sign * 100.0)
     problem, params = problem_of(TASK, init)
-    predictions = problem.predictions(params)
+    predictions = np.asarray(predictions_of(problem, params))
     assert np.all(np.isfinite(predictions))
     # Attention falls on one kind of token, so predictions are values, of size |V|(1 + |Λ|) at most.
     assert np.abs(predictions).max() <= 0.5 * (1 + 2.0) + 1e-12
-    gradient = problem.gradient(params, jnp.asarray(0))
+    gradient = gradient_of(problem, params, 0)
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(gradient))
 
 
@@ -78,15 +80,13 @@ def test_one_shared_key_column_feels_every_task():
     change[2] = h
 
     def loss(shift):
-        moved = problem.predictions(
-            type(params)(
-                params.value, params.key, params.query, params.target_key + jnp.asarray(shift)
-            )
-        )
-        return 0.5 * jnp.sum(problem.weights * (moved - problem.strength[:, None]) ** 2)
+        target_key = jnp.asarray(np.asarray(params.target_key) + shift)
+        moved = type(params)(params.value, params.key, params.query, target_key)
+        miss = np.asarray(predictions_of(problem, moved)) - np.asarray(problem.strength)[:, None]
+        return 0.5 * np.sum(np.asarray(problem.weights) * miss**2)
 
     slope = (loss(change) - loss(-change)) / (2 * h)
-    found = problem.gradient(params, jnp.asarray(0)).target_key[2]
+    found = float(gradient_of(problem, params, 0).target_key[2])
     assert found == pytest.approx(float(slope), rel=1e-7)  # central differences
 
 

@@ -48,6 +48,7 @@ def test_infinite_time_is_the_largest_time():
     for order in ORDERS:
         found = np.asarray(msfr.residual(task, init, FOREVER, order))
         assert np.array_equal(found[-2], found[-1])
+    for order in ("zeroth", "first"):  # a loss is summed in one way at all orders
         losses = msfr.loss(task, init, FOREVER, order)
         assert float(losses[-2]) == float(losses[-1])
     ends = [float(msfr.loss(task, init, t, "zeroth")) for t in (1e300, math.inf)]  # single times
@@ -76,7 +77,7 @@ def test_zero_start_stays_at_zero(order):
 
 def test_uniform_start_at_strength_minus_one_is_still_at_order_zero():
     """There q_v = q_w = 0; the exact flow does move, by the diag(1, 0) that order zero lacks."""
-    task, init = msfr.Task(1, 1.8, 5.0, -1.0), msfr.Init(v=0.1, w=0.11)
+    task, init = column_task([5.0], [-1.0], [[0.1, 0.1]], [[0.11, 0.11]])
     found = np.asarray(msfr.predict(task, init, FOREVER, "zeroth"))
     assert np.all(np.abs(found) <= ROUNDING)
     np.testing.assert_allclose(

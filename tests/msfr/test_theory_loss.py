@@ -9,14 +9,12 @@ import pytest
 
 from solvable import compiling, msfr
 from solvable.msfr.theory import _loss
-from solvable.msfr.theory._exact import exact
 from solvable.msfr.theory._modes import Start
 from solvable.msfr.theory._zeroth import order_one, order_zero
 
 pytestmark = pytest.mark.slow
 
-KERNELS = {"zeroth": order_zero, "first": order_one, "exact": exact}
-ORDERS = list(KERNELS)
+ORDERS = ["zeroth", "first", "exact"]
 TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 15)])  # one length, few compilations
 CONTEXTS = np.array([5.0, 100.0, 0.3, 20.0, 1e6, 7.0])
 STRENGTHS = np.array([0.5, -0.7, 1.3, 0.2, 2.0, -1e-3])
@@ -51,16 +49,16 @@ def public(start):
 @pytest.mark.parametrize("order", ORDERS)
 def test_loss_is_half_the_weighted_sum_of_squares(order):
     task, init = generic()
-    left = msfr.residual(task, init, TIMES, order)
-    true = 0.5 * (left**2) @ task.weights
+    left = np.asarray(msfr.residual(task, init, TIMES, order))
+    true = 0.5 * left**2 @ np.asarray(task.weights)
     np.testing.assert_allclose(msfr.loss(task, init, TIMES, order), true, rtol=1e-13)
 
 
 def test_prediction_is_residual_plus_strength_and_shapes_follow_t():
     task, init = generic()
     predicted = msfr.predict(task, init, TIMES, "zeroth")
-    left = msfr.residual(task, init, TIMES, "zeroth")
-    np.testing.assert_array_equal(predicted, left + jnp.asarray(STRENGTHS)[None, :])
+    left = np.asarray(msfr.residual(task, init, TIMES, "zeroth"))
+    np.testing.assert_array_equal(predicted, left + STRENGTHS)
     assert predicted.shape == (16, 6)
     assert msfr.predict(task, init, 0.5, "zeroth").shape == (6,)
     assert msfr.loss(task, init, 0.5, "zeroth").shape == ()
@@ -143,16 +141,18 @@ def test_binomial_average_agrees_with_drawn_counts(order):
     assert told_apart > 5
 
 
-@pytest.mark.parametrize("order", ["zeroth", "first"])
-def test_compiled_equals_eager(order):
-    """The exact order is held to the oracle's numbers as it is compiled; eagerly it takes 20 s."""
+def test_compiled_equals_eager():
+    """The first order is the zeroth and its derivative.
+
+    The exact order is held to the oracle's numbers as it is compiled; eagerly it takes 20 s.
+    """
     start = random_tasks(2)
     time = jnp.asarray([[0.02, 0.5], [0.1, 3.0]])
-    compiled = jax.jit(KERNELS[order])(start, time)
+    compiled = np.asarray(jax.jit(order_one)(start, time))
     with jax.disable_jit():
-        eager = KERNELS[order](start, time)
-    scale = np.maximum(np.abs(start.prediction), np.abs(start.strength))
-    np.testing.assert_allclose(compiled / scale[:, None], eager / scale[:, None], atol=1e-12)
+        eager = np.asarray(order_one(start, time))
+    scale = np.maximum(np.abs(start.prediction), np.abs(start.strength))[:, None]
+    np.testing.assert_allclose(compiled / scale, eager / scale, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -173,7 +173,7 @@ def test_one_task_alone_equals_the_same_task_among_ten_thousand(order):
 
 
 @pytest.mark.parametrize("init", [(0.1, 0.11), (1e-5, 1e-5), (-0.3, 0.3), (0.2, 0.0)])
-@pytest.mark.parametrize("strength", [0.5, -0.4])
+@pytest.mark.parametrize("strength", [0.5, -0.4, -1.0])
 def test_shared_tasks_read_the_same_flow_as_tasks_with_rows_of_their_own(init, strength):
     task = msfr.Task(6, 1.8, 20.0, strength)
     rows = msfr.Task(6, 1.8, np.full(6, 20.0), np.full(6, strength))

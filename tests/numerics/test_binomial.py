@@ -90,7 +90,6 @@ def test_certain_draws_are_all_hits():
 @pytest.mark.parametrize("draws", [5, 40, 700, 5000])
 def test_derivative_in_the_chance_is_that_of_the_sum(draws):
     """d/dp E g = Σ_k P(k) g(k) (k − Np)/(p(1 − p))."""
-
     chances = np.array([0.003, 0.02, 0.3, 0.6, 0.97])
     slopes = slope_of(chances, np.full(5, float(draws)))
     for p, slope in zip(chances, slopes.tolist(), strict=True):
