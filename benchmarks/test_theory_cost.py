@@ -44,6 +44,25 @@ def test_order_zero_is_linear_in_the_tasks(benchmark):
     assert 1.6 <= ratio <= 2.5
 
 
+@pytest.mark.benchmark(group="order zero")
+def test_order_zero_costs_a_few_exponentials(benchmark):
+    """Both in one thread of CPU time, over as many elements."""
+    elements = jax.device_put(np.linspace(0.0, 1.0, 10**5 * len(TIMES)).reshape(10**5, -1))
+    add = jax.jit(lambda x: jax.numpy.sum(jax.numpy.exp(-x), axis=0))
+
+    def cpu(work):
+        work()
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+
+    unit = min(cpu(lambda: jax.block_until_ready(add(elements))) for _ in range(3))
+    whole = benchmark.pedantic(lambda: cpu(loss(10**5, "zeroth")), rounds=3)
+    benchmark.extra_info["order zero / exp and sum"] = whole / unit
+    print(f"\norder zero / exp and sum = {whole / unit:.1f}")
+    assert whole <= 8.0 * unit
+
+
 MEMORY = """
 import resource, sys
 import jax, numpy as np

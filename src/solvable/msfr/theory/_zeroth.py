@@ -4,7 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ...numerics.special import log_add, log_square
 from ._modes import Start
@@ -14,15 +14,45 @@ Values = Float[Array, "..."]
 # Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-150.
 _LARGEST_EXPONENT = 5e3
 _LARGEST_CLOCK = 1e150
+# Residuals are followed down to e^−400, far below where their squares underflow; nearer to the
+# largest number the derivative of the exponential would pass it.
+_LARGEST_RISE = 400.0
+_LOG_OF_NOTHING = -3e4
 
 
-def _cosh_sinhc(z: Values) -> tuple[Values, Values]:
-    """``cosh √z`` and ``sinh √z / √z`` for 0 ≤ z ≤ 1: entire in z, so no √z to differentiate."""
+def _cosh_sinhc(z: Values, terms: int) -> tuple[Values, Values]:
+    """``cosh √z`` and ``sinh √z / √z`` as power series: entire in z, so no √z to differentiate."""
     cosh = sinhc = jnp.zeros_like(z)
-    for k in range(10, -1, -1):
+    for k in range(terms - 1, -1, -1):
         cosh = cosh * z + 1.0 / math.factorial(2 * k)
         sinhc = sinhc * z + 1.0 / math.factorial(2 * k + 1)
     return cosh, sinhc
+
+
+def _clock(
+    plus: Values, minus: Values, target: Values, rate: Values, time: Values
+) -> tuple[Values, Values, Bool[Array, "..."]]:
+    """``a t``, σ (1 where it is 0), and whether σ is not 0."""
+    limit = jax.lax.stop_gradient(_LARGEST_CLOCK / jnp.maximum(rate, 1e-100))
+    half = 0.5 * plus * minus  # √(C/2)
+    scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(target), jnp.abs(half)))
+    moves = scale > 0.0
+    safe = jnp.where(moves, scale, 1.0)
+    ratio = (target / safe) ** 2 + (half / safe) ** 2
+    sigma = safe * jnp.sqrt(jnp.where(moves, ratio, 1.0))
+    return rate * jnp.minimum(time, limit), sigma, moves
+
+
+def _near(
+    plus: Values, minus: Values, target: Values, clock: Values, terms: int
+) -> tuple[Values, Values]:
+    """The brackets at y ≤ 1, where neither cancels by more than a factor e: power series in y²."""
+    z = (clock * target) ** 2 + (0.5 * (clock * plus) * minus) ** 2
+    cosh, sinhc = _cosh_sinhc(z, terms)
+    return (
+        cosh + (0.5 * plus**2 - target) * clock * sinhc,
+        cosh + (0.5 * minus**2 + target) * clock * sinhc,
+    )
 
 
 def brackets(
@@ -44,22 +74,9 @@ def brackets(
         ``log B_g``, ``log B_h`` (each up to the common factor e^y when y > 1), and their sum
         without that factor, formed so that it does not cancel at a saddle.
     """
-    limit = jax.lax.stop_gradient(_LARGEST_CLOCK / jnp.maximum(rate, 1e-100))
-    clock = rate * jnp.minimum(time, limit)  # a t
-    half = 0.5 * plus * minus  # √(C/2)
-    scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(target), jnp.abs(half)))
-    safe = jnp.where(scale > 0.0, scale, 1.0)
-    ratio = (target / safe) ** 2 + (half / safe) ** 2
-    sigma = safe * jnp.sqrt(jnp.where(scale > 0.0, ratio, 1.0))
-    far = (scale > 0.0) & (jax.lax.stop_gradient(sigma * clock) > 1.0)
-
-    # y ≤ 1: no bracket cancels by more than a factor e, and all is a power series in y².
-    near_clock = jnp.where(far, 0.0, clock)
-    near_half = jnp.where(far, 0.0, 0.5 * (near_clock * plus) * minus)
-    z = (near_clock * target) ** 2 + near_half**2
-    cosh, sinhc = _cosh_sinhc(z)
-    near_g = jnp.log(cosh + (0.5 * plus**2 - target) * near_clock * sinhc)
-    near_h = jnp.log(cosh + (0.5 * minus**2 + target) * near_clock * sinhc)
+    clock, sigma, moves = _clock(plus, minus, target, rate, time)
+    far = moves & (jax.lax.stop_gradient(sigma * clock) > 1.0)
+    near_g, near_h = map(jnp.log, _near(plus, minus, target, jnp.where(far, 0.0, clock), 11))
 
     # y > 1: sums of positive terms, in logs. The bracket whose e^y term can vanish comes first.
     sigma = jnp.where(far, sigma, 1.0)
@@ -99,8 +116,29 @@ def residual(
 
     Reference: Theorem 3.1; balanced, negative, saddle and algebraic cases included.
     """
-    *_, log_product = brackets(plus, minus, target, rate, time)
-    return (initial - target) * jnp.exp(-log_product)
+    clock, sigma, moves = _clock(plus, minus, target, rate, time)
+    far = moves & (jax.lax.stop_gradient(sigma * clock) > 0.5)
+    near_g, near_h = _near(plus, minus, target, jnp.where(far, 0.0, clock), 8)
+
+    # y > ½: with E = e^−2y the bracket whose e^y term can vanish is e^y/2 (top (1 − κE) + big E),
+    # the other is e^y/2 · whole (1 + share E): no logarithm of anything that depends on time.
+    size = jnp.abs(target)
+    log_g, log_h = log_square(plus), log_square(minus)
+    log_first = jnp.where(target >= 0.0, log_g, log_h) - jnp.log(2.0 * sigma)
+    log_small = log_g + log_h - jnp.log(4.0 * sigma) - jnp.log(sigma + size)  # 1 − |Λ|/σ
+    log_top = jnp.maximum(log_add(log_first, log_small), _LOG_OF_NOTHING)
+    # As quotients these two would overflow in their slopes where the top is small.
+    kappa, small = jnp.exp(log_first - log_top), jnp.exp(log_small)
+    second = jnp.where(target >= 0.0, minus, plus) ** 2 / (2.0 * sigma)
+    big = 1.0 + size / sigma
+    whole = big + second
+    share = (small - second) / whole
+    twice = jnp.minimum(2.0 * jnp.where(far, sigma * clock, 1.0), 2.0 * _LARGEST_EXPONENT)
+    fallen = jnp.exp(-twice)
+    risen = jnp.exp(jnp.minimum(twice + log_top, _LARGEST_RISE))
+    product = (big + risen * (1.0 - kappa * fallen)) * (1.0 + share * fallen)
+    off = initial - target
+    return jnp.where(far, 4.0 * off / whole, off) / jnp.where(far, product, near_g * near_h)
 
 
 def order_zero(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
