@@ -2,10 +2,12 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
 from solvable import msfr
+from solvable.msfr.theory._zeroth import residual
 
 ORDERS = ["zeroth", "first", "exact"]
 FOREVER = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 13), [1e300, math.inf]])
@@ -135,3 +137,22 @@ def test_start_within_rounding_of_the_strength_stays_there(order, sign):
         left = np.asarray(msfr.residual(task, init, FOREVER, order))
         # A few ulps of the terms that f is summed from.
         assert np.all(np.abs(left) <= 1e-14 * np.maximum(np.abs(near), contexts * v[:, 0] ** 2))
+
+
+def test_slopes_of_order_zero_are_right_where_its_factors_are_out_of_range():
+    """Rates σ that are next to nothing, and brackets beyond the root of the largest number."""
+    slopes = jax.jit(jax.vmap(jax.grad(residual, argnums=(0, 1, 3, 4))))
+    tiny = np.array([1e-40, 1e-80, 1e-120, 1e-160])
+    none, one = np.zeros(4), np.ones(4)
+    # At Λ = 0 the flow from x, x has not begun: f − Λ = −Λ but for x² t.
+    found = slopes(tiny, tiny, none, none, one, one)
+    for slope, wanted in zip(found, (0.0, 0.0, -1.0, 0.0), strict=True):
+        np.testing.assert_allclose(slope, wanted, atol=1e-39)
+    # Once e^2y is all that is left, d(f − Λ)/d rate = −2σt (f − Λ).
+    plus, minus, rate = -1e5 * one, -1e13 * one, 1e-2 * one
+    time = np.array([2.0, 4.0, 6.0, 6.4]) * 1e-14
+    initial = 0.25 * (plus**2 - minus**2)
+    left = jax.jit(jax.vmap(residual))(plus, minus, initial, -one, rate, time)
+    *_, slope = slopes(plus, minus, initial, -one, rate, time)
+    assert float(np.abs(left).min()) < 1e-250
+    np.testing.assert_allclose(slope, -1e18 * time * np.asarray(left), rtol=1e-12)

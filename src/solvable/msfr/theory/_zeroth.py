@@ -14,9 +14,6 @@ Values = Float[Array, "..."]
 # Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-150.
 _LARGEST_EXPONENT = 5e3
 _LARGEST_CLOCK = 1e150
-# Residuals are followed down to e^−400, far below where their squares underflow; nearer to the
-# largest number the derivative of the exponential would pass it.
-_LARGEST_RISE = 400.0
 _LOG_OF_NOTHING = -3e4
 
 
@@ -53,6 +50,13 @@ def _near(
         cosh + (0.5 * plus**2 - target) * clock * sinhc,
         cosh + (0.5 * minus**2 + target) * clock * sinhc,
     )
+
+
+def _of_rows(far: Bool[Array, "..."], row: Values) -> Bool[Array, "..."]:
+    """Whether a row has anything that is far: what is the same for all its times is found once."""
+    shape = (1,) * (far.ndim - row.ndim) + row.shape
+    times = tuple(k for k, length in enumerate(shape) if length == 1)
+    return jnp.any(far, axis=times, keepdims=True).reshape(row.shape)
 
 
 def brackets(
@@ -119,6 +123,7 @@ def residual(
     clock, sigma, moves = _clock(plus, minus, target, rate, time)
     far = moves & (jax.lax.stop_gradient(sigma * clock) > 0.5)
     near_g, near_h = _near(plus, minus, target, jnp.where(far, 0.0, clock), 8)
+    sigma = jnp.where(_of_rows(far, sigma), sigma, 1.0)  # else slopes overflow where it is tiny
 
     # y > ½: with E = e^−2y the bracket whose e^y term can vanish is e^y/2 (top (1 − κE) + big E),
     # the other is e^y/2 · whole (1 + share E): no logarithm of anything that depends on time.
@@ -135,10 +140,15 @@ def residual(
     share = (small - second) / whole
     twice = jnp.minimum(2.0 * jnp.where(far, sigma * clock, 1.0), 2.0 * _LARGEST_EXPONENT)
     fallen = jnp.exp(-twice)
-    risen = jnp.exp(jnp.minimum(twice + log_top, _LARGEST_RISE))
-    product = (big + risen * (1.0 - kappa * fallen)) * (1.0 + share * fallen)
+    # e^2y top, or its inverse on both sides of the quotient: nothing grows.
+    rise = twice + log_top
+    risen = rise > 0.0
+    less = jnp.exp(jnp.where(risen, -rise, rise))
+    rest = 1.0 - kappa * fallen
+    product = jnp.where(risen, big * less + rest, big + less * rest) * (1.0 + share * fallen)
     off = initial - target
-    return jnp.where(far, 4.0 * off / whole, off) / jnp.where(far, product, near_g * near_h)
+    above = 4.0 * off / whole * jnp.where(risen, less, 1.0)
+    return jnp.where(far, above, off) / jnp.where(far, product, near_g * near_h)
 
 
 def order_zero(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
