@@ -46,7 +46,7 @@ def test_order_zero_is_linear_in_the_tasks(benchmark):
 
 @pytest.mark.benchmark(group="order zero")
 def test_order_zero_costs_a_few_exponentials(benchmark):
-    """Both in one thread of CPU time, over as many elements."""
+    """Both in CPU time, over as many elements."""
     elements = jax.device_put(np.linspace(0.0, 1.0, 10**5 * len(TIMES)).reshape(10**5, -1))
     add = jax.jit(lambda x: jax.numpy.sum(jax.numpy.exp(-x), axis=0))
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests import haste
 
 from . import LABS
 
@@ -50,9 +51,8 @@ def test_theory_works_under_jit_vmap_and_grad(function, point):
         values = numbers(function(**point))
         return sum(jnp.sum(x) for x in values), values
 
-    # All three in one program, compiled in haste: compiling is what this costs.
-    hasty = {"xla_backend_optimization_level": 0}
-    together = jax.jit(jax.vmap(jax.grad(total, has_aux=True)), compiler_options=hasty)
+    # All three in one program: compiling is what this costs.
+    together = haste.jit(jax.vmap(jax.grad(total, has_aux=True)))
     slopes, batch = together({name: np.stack([value, value]) for name, value in point.items()})
     for row in (0, 1):
         assert_close([np.asarray(x)[row] for x in batch], plain, "jit, vmap and grad")

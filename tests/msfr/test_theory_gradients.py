@@ -1,11 +1,10 @@
 """Derivatives of the loss in every parameter of the task and of the init."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests import haste
 
 from solvable import msfr
 
@@ -69,11 +68,7 @@ def score(point, order):
     return jnp.sum(jnp.log(msfr.loss(msfr.Task(3, **law), init, TIMES, order)))
 
 
-# Compiled in haste: three tasks are computed soon enough.
-hasty = {"xla_backend_optimization_level": 0}
-score_and_gradient = jax.jit(
-    jax.value_and_grad(score), static_argnames="order", compiler_options=hasty
-)
+score_and_gradient = haste.jit(jax.value_and_grad(score), static_argnames="order")
 
 
 def differences(point, name, order):
@@ -122,7 +117,7 @@ def test_reverse_mode_equals_forward_mode(order):
     rng = np.random.default_rng(0)
     tangent = jax.tree.map(lambda x: rng.normal(size=x.shape), point)
 
-    @functools.partial(jax.jit, compiler_options=hasty)
+    @haste.jit
     def along(point, tangent):
         return jax.jvp(lambda point: score(point, order), (point,), (tangent,))[1]
 

@@ -1,13 +1,12 @@
 """Random parameters over the whole legal range: no NaN, no infinity, a loss that never rises."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import haste
 
 from solvable import msfr
 
@@ -121,16 +120,13 @@ def test_loss_never_rises(order, recipe):
     assert rises.size == 0, (t[rises[0][0] :][:2], culprit(task, init, rises[0][1]))
 
 
-# In haste: the gradient of the exact order compiles for longer than all examples take.
-hastily = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-
-
-@hastily
+# The gradient of the exact order compiles for longer than all examples take.
+@haste.jit
 def _zeroth_gradient(task, init, t):
     return jax.grad(lambda x: jnp.sum(msfr.loss(*x, t, "zeroth")))((task, init))
 
 
-@hastily
+@haste.jit
 def _exact_gradient(task, init, t):
     return jax.grad(lambda x: jnp.sum(msfr.loss(*x, t, "exact")))((task, init))
 

@@ -30,7 +30,7 @@ def _parameters(rows: Rows, t: Array) -> tuple[Array, Array]:
         start.context * n,
     )
     time = t[:, None] * weight[None, :]
-    log_g, log_h, _ = brackets(*(x[None, :] for x in columns), time=time)
+    log_g, log_h = brackets(*(x[None, :] for x in columns), time=time)
 
     def turn(sign: float, log_change: Array) -> Array:
         # Along u = (1, Λ) the part grows; across it, Λx₁ − x₂ is conserved.

@@ -14,13 +14,13 @@ Values = Float[Array, "..."]
 # Beyond these nothing changes: e^-2y has underflowed, or an algebraic tail is below 1e-150.
 _LARGEST_EXPONENT = 5e3
 _LARGEST_CLOCK = 1e150
-_LOG_OF_NOTHING = -3e4
+_LOG_OF_NOTHING = -3e4  # below any logarithm of a square over σ, and no y makes up for it
 
 
-def _cosh_sinhc(z: Values, terms: int) -> tuple[Values, Values]:
-    """``cosh √z`` and ``sinh √z / √z`` as power series: entire in z, so no √z to differentiate."""
+def _cosh_sinhc(z: Values) -> tuple[Values, Values]:
+    """``cosh √z`` and ``sinh √z / √z`` for 0 ≤ z ≤ ¼: entire in z, so no √z to differentiate."""
     cosh = sinhc = jnp.zeros_like(z)
-    for k in range(terms - 1, -1, -1):
+    for k in range(7, -1, -1):  # the next term is below z⁸/16! = 7e-19
         cosh = cosh * z + 1.0 / math.factorial(2 * k)
         sinhc = sinhc * z + 1.0 / math.factorial(2 * k + 1)
     return cosh, sinhc
@@ -29,7 +29,7 @@ def _cosh_sinhc(z: Values, terms: int) -> tuple[Values, Values]:
 def _clock(
     plus: Values, minus: Values, target: Values, rate: Values, time: Values
 ) -> tuple[Values, Values, Bool[Array, "..."]]:
-    """``a t``, σ (1 where it is 0), and whether σ is not 0."""
+    """``a t``, σ (1 where it is 0), and whether y = aσt is above ½."""
     limit = jax.lax.stop_gradient(_LARGEST_CLOCK / jnp.maximum(rate, 1e-100))
     half = 0.5 * plus * minus  # √(C/2)
     scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(target), jnp.abs(half)))
@@ -37,15 +37,14 @@ def _clock(
     safe = jnp.where(moves, scale, 1.0)
     ratio = (target / safe) ** 2 + (half / safe) ** 2
     sigma = safe * jnp.sqrt(jnp.where(moves, ratio, 1.0))
-    return rate * jnp.minimum(time, limit), sigma, moves
+    clock = rate * jnp.minimum(time, limit)
+    return clock, sigma, moves & (jax.lax.stop_gradient(sigma * clock) > 0.5)
 
 
-def _near(
-    plus: Values, minus: Values, target: Values, clock: Values, terms: int
-) -> tuple[Values, Values]:
-    """The brackets at y ≤ 1, where neither cancels by more than a factor e: power series in y²."""
+def _near(plus: Values, minus: Values, target: Values, clock: Values) -> tuple[Values, Values]:
+    """The brackets at y ≤ ½, where neither cancels by more than √e: power series in y²."""
     z = (clock * target) ** 2 + (0.5 * (clock * plus) * minus) ** 2
-    cosh, sinhc = _cosh_sinhc(z, terms)
+    cosh, sinhc = _cosh_sinhc(z)
     return (
         cosh + (0.5 * plus**2 - target) * clock * sinhc,
         cosh + (0.5 * minus**2 + target) * clock * sinhc,
@@ -61,7 +60,7 @@ def _of_rows(far: Bool[Array, "..."], row: Values) -> Bool[Array, "..."]:
 
 def brackets(
     plus: Values, minus: Values, target: Values, rate: Values, time: Values
-) -> tuple[Values, Values, Values]:
+) -> tuple[Values, Values]:
     """Logarithms of the two brackets that carry the whole time dependence.
 
     With ``g0 = plus²``, ``h0 = minus²``, ``σ² = Λ² + g0 h0/4``, ``y = aσt`` the brackets are
@@ -75,14 +74,12 @@ def brackets(
         time: p t.
 
     Returns:
-        ``log B_g``, ``log B_h`` (each up to the common factor e^y when y > 1), and their sum
-        without that factor, formed so that it does not cancel at a saddle.
+        ``log B_g`` and ``log B_h``, each without the common factor e^y when y > ½.
     """
-    clock, sigma, moves = _clock(plus, minus, target, rate, time)
-    far = moves & (jax.lax.stop_gradient(sigma * clock) > 1.0)
-    near_g, near_h = map(jnp.log, _near(plus, minus, target, jnp.where(far, 0.0, clock), 11))
+    clock, sigma, far = _clock(plus, minus, target, rate, time)
+    near_g, near_h = map(jnp.log, _near(plus, minus, target, jnp.where(far, 0.0, clock)))
 
-    # y > 1: sums of positive terms, in logs. The bracket whose e^y term can vanish comes first.
+    # y > ½: sums of positive terms, in logs. The bracket whose e^y term can vanish comes first.
     sigma = jnp.where(far, sigma, 1.0)
     saturated = jax.lax.stop_gradient(sigma * clock) > _LARGEST_EXPONENT
     y = jnp.where(far & ~saturated, sigma * jnp.where(far & ~saturated, clock, 1.0), 1.0)
@@ -93,17 +90,11 @@ def brackets(
     log_small = log_g + log_h - jnp.log(4.0 * sigma) - jnp.log(sigma + size)  # 1 − |Λ|/σ
     log_big = jnp.log1p(size / sigma)
     log_t = jnp.log(-jnp.expm1(-2.0 * y)) - jnp.log(2.0 * sigma)
-    rising = log_add(first + log_t, log_small)
-    log_first = log_add(rising, log_big - 2.0 * y) - math.log(2.0)
+    log_first = log_add(log_add(first + log_t, log_small), log_big - 2.0 * y) - math.log(2.0)
     log_second = log_add(log_add(second + log_t, log_big), log_small - 2.0 * y) - math.log(2.0)
-    total = log_add(rising + 2.0 * y, log_big) - math.log(2.0) + log_second
     far_g = jnp.where(target >= 0.0, log_first, log_second)
     far_h = jnp.where(target >= 0.0, log_second, log_first)
-    return (
-        jnp.where(far, far_g, near_g),
-        jnp.where(far, far_h, near_h),
-        jnp.where(far, total, near_g + near_h),
-    )
+    return jnp.where(far, far_g, near_g), jnp.where(far, far_h, near_h)
 
 
 def residual(
@@ -120,9 +111,8 @@ def residual(
 
     Reference: Theorem 3.1; balanced, negative, saddle and algebraic cases included.
     """
-    clock, sigma, moves = _clock(plus, minus, target, rate, time)
-    far = moves & (jax.lax.stop_gradient(sigma * clock) > 0.5)
-    near_g, near_h = _near(plus, minus, target, jnp.where(far, 0.0, clock), 8)
+    clock, sigma, far = _clock(plus, minus, target, rate, time)
+    near_g, near_h = _near(plus, minus, target, jnp.where(far, 0.0, clock))
     sigma = jnp.where(_of_rows(far, sigma), sigma, 1.0)  # else slopes overflow where it is tiny
 
     # y > ½: with E = e^−2y the bracket whose e^y term can vanish is e^y/2 (top (1 − κE) + big E),
