@@ -7,9 +7,9 @@ from solvable import msfr
 from solvable.msfr.figures._judging import judge_law, law_statement, log_points, seen
 from solvable.msfr.figures._labels import labelled, local_exponents, of_label
 from solvable.msfr.figures._split import split_exponents
-from solvable.reproduce import Statement
+from solvable.reproduce import Quote, Statement
 
-SAID = Statement("msfr/fig/law", "L ∝ x^-0.5", "Fig.")
+SAID = Statement("msfr/fig/law", "L ∝ x^-0.5", "Fig.", "check")
 X = np.geomspace(1e-4, 1e6, 81)
 
 
@@ -50,7 +50,8 @@ def test_an_exponent_that_is_off_is_not_a_law():
 
 
 def test_a_printed_exponent_must_not_be_seen():
-    corrected = law_statement("msfr/fig/law", "L ∝ x^(−½)", "Fig.", "x^(−1)")
+    quote = Quote("L ∝ x^(−1)", "Fig.")
+    corrected = law_statement("msfr/fig/law", "L ∝ x^(−½)", "Fig.", "paper", quote)
     local = bent(1e-1, 1e3)
     assert judge_law(corrected, X, local, 0.5, "x", printed=1.0).verdict == "holds corrected"
     assert judge_law(corrected, X, local, 0.5, "x", printed=0.502).verdict == "fails"

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-SOURCE = """
+SOURCE = '''
 import os, pathlib, time
 
 import matplotlib.figure
@@ -15,7 +15,8 @@ import numpy as np
 import xarray as xr
 
 from solvable.papers import Paper
-from solvable.reproduce import Figure, Lab, Statement, stage
+from solvable.reproduce import Figure, Lab, Quote, Statement, at_least, corrected, near, settings_of
+from solvable.reproduce import stage
 
 DIARY = pathlib.Path(os.environ.get("TOY_DIARY", os.devnull))
 PAUSE = float(os.environ.get("TOY_PAUSE", "0"))
@@ -39,7 +40,7 @@ def draw(data):
 
 
 def make(name, expected=1.0, compute=None, missing=lambda: ""):
-    said = Statement(f"toy/{name}/value", "The first value is 1 & <2>.", "Sec. 1")
+    said = Statement(f"toy/{name}/value", "The first value is 1 & <2>.", "Sec. 1", "paper")
 
     def usual(size):
         count = {"quick": 2, "default": 3, "full": 4}[size]
@@ -65,13 +66,72 @@ def dies(size):
     os._exit(9)
 
 
+new = Figure(
+    "toy/new", "A toy declared in parts",
+    settings={"quick": {"count": 3}, "default": {"count": 4}, "full": {"count": 5}},
+    constants={"slope": 2.0, "powers": (1, 2), "name": "toy", "offset": 0}, seed=7,
+)
+
+
+@new.data
+def values(settings):
+    note("values")
+    time.sleep(PAUSE)
+    x = np.arange(1.0, 1.0 + settings.count)
+    return xr.Dataset({"y": ("x", settings.slope * x + settings.offset)}, coords={"x": x})
+
+
+@new.data
+def theory(settings, values):
+    note("theory")
+    time.sleep(PAUSE)
+    return xr.Dataset({"told": settings.slope * values.x})
+
+
+@new.claim("paper", "Fig. 1")
+def slope(d):
+    """It rises with the slope {slope:g} (the last value)."""
+    return near(d.y[-1], d.told[-1], 1e-9, because="round-off")
+
+
+@new.claim("new", "ours", over="powers")
+def power(d, x):
+    """The count to the power {x} is at least one."""
+    return at_least(float(d.sizes["x"]) ** x, 1.0)
+
+
+@new.claim("paper", "(1)", quote=Quote("y = x", "(1)", "slip"))
+def printed(d):
+    """It is twice x (ratio)."""
+    return corrected(near(float(d.y[0] / d.x[0]), settings_of(d).slope, 0.1), 1.0)
+
+
+@new.claim("reported", "elsewhere", known={"quick": "fails"})
+def many(d):
+    """There are four values or more."""
+    return at_least(d.sizes["x"], 4)
+
+
+@new.claim("regression", "an earlier computation")
+def first(d):
+    """The first value is 2."""
+    return near(d.y[0], 2.0, 1e-12)
+
+
+@new.draw
+def picture(d):
+    figure = matplotlib.figure.Figure()
+    figure.add_subplot().plot(d.x, d.y)
+    return figure
+
+
 PAPER = Paper("toy", "toy2026", "Toys", ("A. Toymaker",), "Toy Conference", 2026)
 GOOD = (make("one"), make("two"), make("three"))
 BAD = (make("false", expected=2.0), make("broken", compute=breaks), make("dead", compute=dies))
 EXTRA = (make("extra", missing=lambda: os.environ.get("TOY_MISSING", "")),)
-LAB = Lab(PAPER, GOOD + BAD)
+LAB = Lab(PAPER, GOOD + BAD + (new,))
 TIDY = Lab(PAPER, GOOD[:1] + EXTRA)
-"""
+'''
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 from solvable.papers import Paper
-from solvable.reproduce import Claim, Figure, Lab, Size, Statement, registry
-from solvable.reproduce.store import Config, folder_of, publish, write_result
+from solvable.reproduce import Claim, Figure, Lab, Quote, Size, Statement, registry
+from solvable.reproduce.store import Config, publish, write_result
 
 PAPER = Paper(
     lab="demo",
@@ -50,25 +50,51 @@ def figure(
 ) -> Figure:
     settings = {size: SETTINGS for size in ("quick", "default", "full")}
     return Figure(
-        id, title, settings, statements, _compute, partial(_draw, panels), judge, note=note, seed=3
+        id, title, settings, note=note, seed=3,
+        statements=statements, compute=_compute, draw=partial(_draw, panels), claims=judge,
     )  # fmt: skip
 
 
 PLAIN = (
     Statement(
-        "demo/fig1/slope", "The loss falls like L ∝ t^(-α) with α < 1 & α > 0.", "Fig. 1, (7)"
+        "demo/fig1/slope",
+        "The loss falls like L ∝ t^(-α) with α < 1 & α > 0.",
+        "Fig. 1, (7)",
+        "reported",
     ),
-    Statement("demo/fig1/tokens", "Training on tokens is the reduced dynamics to round-off.", "§3"),
-    Statement("demo/fig1/gap", "The gap between order zero and training is visible at ψ = 5.", ""),
+    Statement(
+        "demo/fig1/tokens",
+        "Training on tokens is the reduced dynamics.",
+        "§3",
+        "check",
+    ),
+    Statement(
+        "demo/fig1/gap", "The gap between order zero and training is visible at ψ = 5.", "", "new"
+    ),
+    Statement("demo/fig1/before", "The loss was 0.25 <before>.", "ours", "regression"),
 )
 MISPRINTS = (
-    Statement("demo/fig3a/sign", "The exponent is −β/(1 + β).", "(12)", "β/(1 + β) <sic>"),
-    Statement("demo/fig3a/word", "The window closes at t ≈ S^(1+α).", "§4, below (31)", "“S^α”"),
+    Statement(
+        "demo/fig3a/sign",
+        "The exponent is −β/(1 + β).",
+        "(12)",
+        "paper",
+        Quote("\\beta/(1+\\beta) <sic>", "(12)"),
+    ),
+    Statement(
+        "demo/fig3a/word",
+        "The window closes at t ≈ S^(1+α).",
+        "§4, below (31)",
+        "paper",
+        Quote("S^\\alpha", "below (31)", "slip"),
+    ),
 )
 FALLING = (
-    Statement("demo/table1/lost", "The optimum is at <γ> = ½.", "Table 1"),
-    Statement("demo/table1/low", "At least two decades follow the law.", "Table 1, row 2"),
-    Statement("demo/table1/off", "The amplitude is 3.", "Table 1, row 3"),
+    Statement("demo/table1/lost", "The optimum is at <γ> = ½.", "Table 1", "paper"),
+    Statement("demo/table1/low", "At least two decades follow the law.", "Table 1, row 2", "new"),
+    Statement(
+        "demo/table1/off", "The amplitude is 3.", "Table 1, row 3", "reported", known="fails"
+    ),
 )
 LONG = " ".join(
     ["The paper gives no prefactor; we chose ψ_1 = 10⁻² so that its assumption holds."] * 4
@@ -76,11 +102,12 @@ LONG = " ".join(
 
 
 def _plain(_: xr.Dataset) -> list[Claim]:
-    slope, tokens, gap = PLAIN
+    slope, tokens, gap, before = PLAIN
     return [
         slope.judge(-0.5, -0.501234, 0.02, note=f"Fitted by <i>nothing</i>. {LONG}"),
-        tokens.judge(0.0, 1.5543e-15, 1e-10),
+        tokens.judge(0.0, 1.5543e-15, 1e-10, because="round-off"),
         gap.judge(0.00407, 0.14939, "at least"),
+        before.judge(0.25, 0.25, 1e-12),
     ]
 
 
@@ -88,7 +115,7 @@ def _misprints(_: xr.Dataset) -> list[Claim]:
     sign, word = MISPRINTS
     return [
         sign.judge(-0.4444, -0.4441, 0.01, as_printed=0.4444, note="By the exact <flow>."),
-        word.judge(12.0, 12.3, 0.5),
+        word.judge(12.0, 12.3, 0.5, as_printed=7.0),
     ]
 
 
@@ -117,10 +144,12 @@ FIGURES = (
 )
 LAB = Lab(PAPER, FIGURES)
 DROPPED = figure("demo/dropped", "A figure that the lab no longer has", lambda _: [])
+WAS = Statement("gone/fig4/x", "It was so.", "p. 4", "paper")
 GONE = figure(
     "gone/fig4",
     "Of a lab that is not installed",
-    lambda _: [Claim("gone/fig4/x", "It was so.", "p. 4", 1.0, 1.0, 0.1, "holds")],
+    lambda _: [WAS.judge(1.0, 1.0, 0.1)],
+    (WAS,),
 )
 
 
@@ -136,14 +165,12 @@ def installed() -> Iterator[None]:
 
 def put(out: Path, figure: Figure, size: Size = "default", seconds: float = 3.721) -> None:
     """A finished figure, as a run leaves it."""
-    bench = out / figure.lab / ".work"
-    bench.mkdir(parents=True)
+    config = Config.of(figure, size)
+    bench = config.bench(out)
     data = figure.compute(size)
-    claims = figure.claims(data)
-    publish(
-        write_result(bench, figure, Config.of(figure, size), data, claims, seconds),
-        folder_of(out, figure.id),
-    )
+    claims = figure.judge(data, size)
+    done = write_result(bench, figure, config, data, claims, seconds=seconds)
+    publish(done, config, out)
     bench.rmdir()
 
 

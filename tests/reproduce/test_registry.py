@@ -1,10 +1,13 @@
 """Labs and figures by name: ours, and those of installed packages."""
 
+import subprocess
+import sys
+
 import pytest
 
 from solvable import reproduce
 from solvable.papers import PAPERS
-from solvable.reproduce import registry
+from solvable.reproduce import Figure, Statement, registry
 
 
 def test_our_labs_are_found_with_all_their_figures():
@@ -64,25 +67,35 @@ def test_a_package_that_cannot_be_loaded_is_told_and_left_out(toy):
         assert list(reproduce.labs()) == list(PAPERS)
 
 
+SIZES = {"quick": {}, "default": {}, "full": {}}
+SAID = Statement("toy/one/value", "It is.", "Fig. 1", "paper")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "fig1"}, "id must be LAB/FIGURE, not 'fig1'"),
+        ({"id": "fig1"}, "id must be LAB/FIGURE, .* not 'fig1'"),
+        ({"id": "toy/.."}, r"id must be LAB/FIGURE, .* not 'toy/\.\.'"),
+        ({"id": "toy/a b"}, "id must be LAB/FIGURE, .* not 'toy/a b'"),
         ({"settings": {"quick": {}}}, "settings of toy/one must have default, full"),
         ({"id": "toy/zero"}, "a statement of toy/zero cannot have the id 'toy/one/value'"),
     ],
 )
-def test_a_figure_that_contradicts_itself_is_refused(toy, change, words):
-    from dataclasses import replace
-
+def test_a_figure_that_contradicts_itself_is_refused(change, words):
     with pytest.raises(ValueError, match=words):
-        replace(registry.figure("toy/one"), **change)
+        Figure(**{"id": "toy/one", "title": "", "settings": SIZES, "statements": [SAID], **change})
 
 
-def test_a_figure_must_judge_what_it_announces(toy):
-    from dataclasses import replace
-
-    figure = registry.figure("toy/one")
-    silent = replace(figure, claims=lambda data: [])
+def test_a_figure_must_judge_what_it_announces():
+    silent = Figure("toy/one", "", SIZES, statements=[SAID], claims=lambda data: [])
     with pytest.raises(RuntimeError, match=r"announces .* and judges"):
-        silent.judge(figure.compute("quick"))
+        silent.judge(None)  # type: ignore[arg-type]
+
+
+def test_all_our_labs_are_there_without_setting_anything_up():
+    """In a process of its own: the tests have set up double precision, a user's command has not."""
+    code = "from solvable import reproduce; print(*reproduce.labs())"
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == list(PAPERS)

@@ -10,7 +10,7 @@ from report_folder import DROPPED, FIGURES, GONE, LAB, PAPER, fill, installed, p
 
 from solvable import __version__
 from solvable.papers import solvable_bibtex
-from solvable.reproduce import Claim, registry
+from solvable.reproduce import Statement, registry, sealed
 from solvable.reproduce.numerals import duration, expected, number, why_it_fails
 from solvable.reproduce.page import _maths
 from solvable.reproduce.report import write_report
@@ -99,7 +99,8 @@ def test_times_are_never_of_sixty_seconds_or_minutes():
 
 def test_a_failing_claim_says_what_is_wrong_with_its_numbers():
     def why(wanted: float, measured: float, tolerance: float | str) -> str:
-        return why_it_fails(Claim("l/f/w", "", "", wanted, measured, tolerance, "fails"))  # type: ignore[arg-type]
+        said = Statement("l/f/w", "", "", "new")
+        return why_it_fails(said.judge(wanted, measured, tolerance))
 
     assert why(0.5, 0.75, 0.01) == (
         "Measured 0.75, which is 0.25 away from 0.5; 0.01 is allowed."
@@ -111,13 +112,23 @@ def test_a_failing_claim_says_what_is_wrong_with_its_numbers():
 
 
 def test_every_claim_is_there_with_its_numbers(source: str, page: Page, out: Path):
-    for id, result in results(out).items():
+    for result in results(out)[0].values():
         for claim in result.claims:
+            if claim.kind == "regression":
+                assert f'id="{claim.id}"' not in source
+                assert claim.statement not in page.text
+                continue
             row = plain(part(source, f'<tr role="row" id="{claim.id}">', "</tr>"))
-            wanted = (claim.statement, claim.source, claim.note, expected(claim))
-            for words in (*wanted, number(claim.measured), claim.verdict):
-                assert plain(words) in row, (id, words)
+            wanted = (claim.statement, claim.kind, claim.source, claim.note, expected(claim))
+            for words in (*wanted, claim.because, number(claim.measured), claim.verdict):
+                assert plain(words) in row, (claim.id, words)
     assert len(re.findall('<tr role="row" id=', source)) == 9
+
+
+def test_every_kind_is_explained(page: Page):
+    assert "paperthe paper states it" in page.text
+    assert "checktwo of our own witnesses agree" in page.text
+    assert "regression" not in page.text
 
 
 def test_every_figure_shows_title_note_settings_command_time_and_picture(source: str):
@@ -146,16 +157,28 @@ def test_a_heavy_drawing_is_shown_by_its_pixels(out: Path, tmp_path: Path):
     shutil.copytree(out / "gone", tmp_path / "gone")
     drawing = tmp_path / "gone" / "fig4" / "figure.svg"
     drawing.write_bytes(drawing.read_bytes() + b"<!--" + b" " * 2_000_000 + b"-->")
+    sealed_again(tmp_path / "gone" / "fig4")
     write_report(tmp_path)
     page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
     (image,) = [each for tag, each in page.elements if tag == "img"]
     assert (image["src"] or "").startswith("data:image/png;base64,")
 
 
+def sealed_again(folder: Path, **change) -> None:
+    body = sealed.manifest(folder)
+    sealed.seal(folder, **{**body, **change})
+
+
 def test_special_characters_are_text(page: Page):
     tags = {tag for tag, _ in page.elements}
     assert tags.isdisjoint({"script", "b", "i", "sic", "flow", "examples", "zero", "computed"})
-    for words in (PAPER.title, PAPER.venue, "β/(1 + β) <sic>", "start = <zero>", "Li & Söhne"):
+    for words in (
+        PAPER.title,
+        PAPER.venue,
+        "beta/(1+\\beta) <sic>",
+        "start = <zero>",
+        "Li & Söhne",
+    ):
         assert words in page.text
 
 
@@ -180,22 +203,29 @@ def test_links_lead_somewhere(page: Page, out: Path):
     assert files == 6 * 4
 
 
-def test_errata_are_gathered_with_what_is_printed_what_is_right_and_the_numbers(source: str):
+def test_errata_are_gathered_with_the_quote_what_is_right_and_the_numbers(source: str):
     found = part(source, "<h3>Errata found</h3>", "</section>")
     assert found.count("Printed") == found.count("Right") == 2
-    assert "Printedβ/(1 + β) <sic>RightThe exponent is −β/(1 + β)." in found
+    assert "Printed\\beta/(1+\\beta) <sic> ((12), error; it gives 0.4444)Right" in found
+    assert "PrintedS^\\alpha (below (31), slip" in found
+    assert "(below (31), slip; it gives 7)RightThe window" in found
     assert plain("expected −0.4444 ± 0.01, measured −0.4441") in found
-    assert "As printed: 0.4444. By the exact <flow>." in found
-    assert "The paper prints" not in found
+    assert "By the exact <flow>." in found
 
 
-def test_failing_claims_come_first_and_are_explained(source: str):
-    found = part(source, "<h3>Claims that fail</h3>", "</section>")
+def test_what_is_news_comes_first_and_what_is_known_after(source: str):
+    found = part(source, "<h3>Verdicts that are not the known ones</h3>", "</section>")
     assert "The optimum is at <γ> = ½.NumbersNo finite number came out." in found
     assert "The solver found no root & said so." in found
     assert "Measured 1.25, which is less than 2." in found
-    assert source.index("Claims that fail") < source.index("<h3>Contents</h3>")
-    assert "3 of 8 claims fail; 3 hold as printed, 2 corrected." in Page(source).text
+    assert "amplitude" not in found
+    known = part(source, "<h3>Known not to hold</h3>", "</section>")
+    assert "The amplitude is 3.NumbersMeasured" in known
+    assert source.index("Verdicts that are not") < source.index("<h3>Contents</h3>")
+    assert (
+        "The paper: 2 hold corrected, 1 does not hold. Reported of the paper: 1 holds, 1 does not "
+        "hold. Ours: 2 new results (1 fails), 1 check. 2 verdicts are not the known ones."
+    ) in Page(source).text
 
 
 def test_contents_name_every_figure_in_order_with_its_verdicts(source: str):
@@ -241,13 +271,13 @@ def test_a_lab_that_is_not_installed_or_broken_still_shows(
     write_report(tmp_path)
     text = Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
     assert "The lab 'demo' is not installed here" in text
-    assert "The paper prints β/(1 + β) <sic>." in text
+    assert "Printed: \\beta/(1+\\beta) <sic> ((12), error; it gives 0.4444)." in text
 
 
 def test_machine_versions_times_and_bibtex_are_there(page: Page, out: Path):
-    attributes = next(iter(results(out).values())).attributes
-    assert attributes["machine"]["processor"] in page.text
-    for name, version in attributes["versions"].items():
+    about = next(iter(results(out)[0].values())).about
+    assert about["machine"]["processor"] in page.text
+    for name, version in about["versions"].items():
         assert f"{name} {version}" in page.text
     assert "All, one after the other2 h 7 min" in page.text.replace(" 2 h", "2 h")
     entries = "".join(page.words)
@@ -257,8 +287,9 @@ def test_machine_versions_times_and_bibtex_are_there(page: Page, out: Path):
 
 def test_machines_are_told_apart(out: Path, tmp_path: Path):
     shutil.copytree(out / "demo", tmp_path / "demo")
-    stored = tmp_path / "demo" / "fig1" / "data.zarr" / "zarr.json"
-    stored.write_text(re.sub(r'"cores": \d+', '"cores": 4096', stored.read_text()))
+    about = sealed.manifest(tmp_path / "demo" / "fig1")["about"]
+    about["machine"]["cores"] = 4096
+    sealed_again(tmp_path / "demo" / "fig1", about=about)
     with installed():
         write_report(tmp_path)
     text = Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
@@ -295,6 +326,7 @@ def test_a_half_written_figure_is_left_out(out: Path, tmp_path: Path):
         write_report(tmp_path)
     text = Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
     assert "4 of 6 figures computed" in text
+    assert "demo/fig1 is damaged (figure.png)" in text
     assert f"Figure 1: {LAB.figures[0].title} solvable reproduce demo/fig1" in text
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
@@ -15,7 +15,25 @@ _NO_HINT = tyro.conf.arg(help_behavior_hint="")
 
 Flag = Annotated[bool, _NO_HINT]
 Maybe = Annotated[T | None, _NO_HINT]
+Repeated = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
 MaybeFile = Annotated[Path | None, tyro.conf.arg(help_behavior_hint="", metavar="FILE")]
+
+
+def pairs(option: str, given: Sequence[str], example: str) -> dict[str, str]:
+    """What was given as NAME=VALUE, any number of times, by name.
+
+    >>> pairs("set", ["alpha=2"], "alpha=1.8")
+    {'alpha': '2'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise ValueError(f"{option} must be NAME=VALUE, such as {example}, not {text!r}")
+        if name in found:
+            raise ValueError(f"{option} must be given once for {name}, not twice")
+        found[name] = value
+    return found
 
 
 @runtime_checkable

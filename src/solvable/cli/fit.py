@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .arguments import Flag, MaybeFile
+from .arguments import Flag, MaybeFile, Repeated, pairs
 from .compute import ComputeOptions
 from .files import write_file
 from .laws import MODELS, RESOURCES
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .table import Source, Table
 
 HOLD_OUTS = ("largest", "random")
-
-Repeated = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
 
 
 def _option(metavar: str, *words: str) -> Any:
@@ -119,7 +117,7 @@ class Fit:
         """Fit, and tell."""
         if not self.x:
             raise ValueError("--x must be given; see solvable fit --help")
-        pins, settings = _assignments("pin", self.pin), _assignments("set", self.set)
+        pins, settings = pairs("pin", self.pin, "E=1.7"), pairs("set", self.set, "num_tasks=500")
         hold_out = _hold_out(self.hold_out)
         check_plot(self.plot)
         self.compute.quieten()
@@ -258,19 +256,6 @@ def _named(table: "Table", text: str) -> tuple[str, str]:
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name) or not rest:
         raise ValueError(f"x must be NAME=COLUMN, such as N=params, not {text!r}")
     return name, rest
-
-
-def _assignments(option: str, given: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in given:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (name and equals and value):
-            example = "E=1.7" if option == "pin" else "num_tasks=500"
-            raise ValueError(f"{option} must be NAME=VALUE, such as {example}, not {text!r}")
-        if name in found:
-            raise ValueError(f"{option} must be given once for {name}, not twice")
-        found[name] = value
-    return found
 
 
 def _numbers(option: str, given: Mapping[str, str]) -> dict[str, float]:

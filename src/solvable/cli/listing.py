@@ -1,5 +1,8 @@
 """``solvable list``: what there is."""
 
+import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,11 +56,25 @@ def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
         "title": paper["title"],
         "paper": paper,
         "figures": [
-            {"id": f.id, "title": f.title, "note": f.note, "claims": [s.id for s in f.statements]}
+            {
+                "id": f.id,
+                "title": f.title,
+                "note": f.note,
+                "settings": {size: f.values(size) for size in f.settings},
+                "claims": [s.id for s in f.statements],
+            }
             for f in figures
         ],
+        "counts": Counter(s.kind for f in figures for s in f.statements),
         "claims": [
-            {"id": s.id, "statement": s.text, "source": s.source, "printed": s.printed}
+            {
+                "id": s.id,
+                "statement": s.text,
+                "kind": s.kind,
+                "source": s.source,
+                "quote": None if s.quote is None else asdict(s.quote),
+                "known": {size: s.known_at(size) for size in figure.settings},
+            }
             for figure in figures
             for s in figure.statements
         ],
@@ -86,10 +103,19 @@ def _table(lab: "Lab") -> Any:
     )
     table.add_column("figure", no_wrap=True)
     table.add_column("title")
-    table.add_column("claims", justify="right")
+    table.add_column("claims")
     for figure in lab.figures:
-        table.add_row(figure.id, figure.title, str(len(figure.statements)))
+        table.add_row(figure.id, figure.title, _announced([figure]))
+    table.add_section()
+    table.add_row("all", "", _announced(lab.figures))
     return table
+
+
+def _announced(figures: "Sequence[Figure]") -> str:
+    """How many claims of each kind figures make; regression values are not counted."""
+    from ..reproduce import numerals
+
+    return numerals.announced(Counter(s.kind for f in figures for s in f.statements))
 
 
 def _claims(figure: "Figure") -> list[Any]:
@@ -100,8 +126,18 @@ def _claims(figure: "Figure") -> list[Any]:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     table.add_column("claim", overflow="fold")
     table.add_column("statement", ratio=1)
+    table.add_column("kind", no_wrap=True)
     table.add_column("source")
     for said in figure.statements:
-        words = f"{said.text} [The paper prints {said.printed}.]" if said.printed else said.text
-        table.add_row(said.id, escape(words), said.source)
-    return [f"[bold]{figure.id}[/bold]  {escape(figure.title)}", escape(figure.note), table, ""]
+        if said.kind == "regression":
+            continue
+        words = escape(said.text)
+        if said.quote:
+            words += escape(f" [Printed in {said.quote.where}: {said.quote.text}]")
+        if said.known:
+            sizes = "" if said.known == "fails" else f" at size {', '.join(said.known)}"
+            words += escape(f" [Known not to hold{sizes}.]")
+        table.add_row(said.id, words, said.kind, said.source)
+    heading = f"[bold]{figure.id}[/bold]  {escape(figure.title)}"
+    settings = ", ".join(f"{n} = {json.dumps(v)}" for n, v in figure.values("default").items())
+    return [heading, escape(figure.note), escape(f"Settings: {settings}"), table, ""]

@@ -86,11 +86,13 @@ class Figures:
             self._progress.remove_task(self._bars.pop(outcome.figure))
 
     def _tell(self, outcome: "Outcome") -> None:
-        counts = Counter(claim.verdict for claim in outcome.claims)
+        counts = Counter(c.verdict for c in outcome.claims if c.kind != "regression")
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        if news := sum(not c.as_known for c in outcome.claims) if not outcome.changes else 0:
+            verdicts += f" ({news} not as known)"
         match outcome.state:
             case "kept":
-                words = f"kept: {verdicts}"
+                words = f"kept{f' ({outcome.why})' if outcome.why else ''}: {verdicts}"
             case "done":
                 again = f" (again: {outcome.why})" if outcome.why else ""
                 words = f"{outcome.seconds:.1f} s{again}: {verdicts}"

@@ -1,6 +1,5 @@
 """``solvable reproduce``: a paper's figures, its claims judged, and a page to look at."""
 
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from . import INTERRUPTED
-from .arguments import Flag, Maybe
+from .arguments import Flag, Maybe, Repeated, pairs
 from .compute import ComputeOptions
 from .progress import Figures
 from .screen import note, print_json, print_rich
 
 if TYPE_CHECKING:
-    from ..reproduce import Outcome, Size
+    from ..reproduce import Claim, Outcome, Size
 
-CLAIM_FAILS = 1
+NEWS = 1
 ROOMY = 120  # columns of a terminal from which the statements fit beside their numbers
 
 
@@ -24,8 +23,8 @@ ROOMY = 120  # columns of a terminal from which the statements fit beside their 
 class Reproduce:
     """Compute figures, judge their claims, and write a page (index.html) to look at.
 
-    What is there already for the same settings and version is kept; an interrupted run goes on
-    where it was.
+    Data that are there already for the same settings, versions and code are kept, and judged anew;
+    an interrupted run goes on where it was. Exit status 0: every verdict is the known one.
     """
 
     targets: Annotated[
@@ -41,6 +40,10 @@ class Reproduce:
     """a smaller size, with the same claims"""
     full: Flag = False
     """the size at which the laws are clean; takes long"""
+    set: Annotated[
+        Repeated, tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="", name="set")
+    ] = ()
+    """another value of a setting, once for each (solvable list LAB/FIGURE has them); kept apart"""
     jobs: Maybe[int] = None
     """figures worked on at once; as many as there are processors unless given"""
     fresh: Flag = False
@@ -55,6 +58,7 @@ class Reproduce:
         size: Size = "quick" if self.quick else "full" if self.full else "default"
         self.compute.quieten()
         from .. import reproduce
+        from ..reproduce import numerals
 
         chosen = reproduce.figures(self.targets or ("all",))
         with Figures([figure.id for figure in chosen]) as watch:
@@ -63,6 +67,7 @@ class Reproduce:
                     [figure.id for figure in chosen],
                     out=self.out,
                     size=size,
+                    change=pairs("set", self.set, "runs=100"),
                     jobs=self.jobs,
                     fresh=self.fresh,
                     prepare=self.compute.prepare,
@@ -75,14 +80,18 @@ class Reproduce:
         page = self.out / "index.html"
         if self.json:
             facts = [{**asdict(outcome), "good": outcome.good} for outcome in outcomes]
-            print_json({"size": size, "report": str(page), "figures": facts})
+            counts = numerals.counted(_own(outcomes))
+            document = {"size": size, "report": str(page), "counts": counts, "figures": facts}
+            print_json({**document, "left_out": reproduce.left_out(self.out)})
         else:
             names = " ".join(self.targets)
             hint = f"solvable list {names} says what is claimed" if names else "--json says more"
-            print_rich(*_table(outcomes), _summary(outcomes), f"the page: {page}; {hint}")
+            print_rich(*_table(outcomes), *_summary(outcomes), f"the page: {page}; {hint}")
+            for folder in reproduce.left_out(self.out):
+                note(f"left out of the page: {self.out / folder}")
         # What was asked for by its own name and cannot be computed here is no success.
         asked = any(o.state == "skipped" and o.figure in self.targets for o in outcomes)
-        return CLAIM_FAILS if asked or not all(o.good for o in outcomes) else 0
+        return NEWS if asked or not all(o.good for o in outcomes) else 0
 
 
 _STYLES = {"holds": "green", "holds corrected": "yellow", "fails": "bold red"}
@@ -101,31 +110,56 @@ def _table(outcomes: "list[Outcome]") -> list[Any]:
     table.add_column("claim", overflow="fold")
     if roomy:
         table.add_column("statement", ratio=1)
+    table.add_column("kind", no_wrap=True)
     for heading in ("expected", "measured"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for outcome in outcomes:
         for claim in outcome.claims:
+            if claim.kind == "regression" and claim.as_known:
+                continue
             words = [claim.statement] if roomy else []
             numbers = numerals.expected(claim), numerals.number(claim.measured)
-            table.add_row(
-                claim.id, *words, *numbers, Text(claim.verdict, style=_STYLES[claim.verdict])
-            )
+            table.add_row(claim.id, *words, claim.kind, *numbers, _verdict(outcome, claim))
         if outcome.error:
             words = [outcome.error] if roomy else []
             skipped = outcome.state == "skipped"
             verdict = ("skipped", "yellow") if skipped else ("not computed", "bold red")
-            table.add_row(outcome.figure, *words, "", "", Text(*verdict))
+            table.add_row(outcome.figure, *words, "", "", "", Text(*verdict))
     return [table] if table.row_count else []
 
 
-def _summary(outcomes: "list[Outcome]") -> str:
-    counts = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
-    words = [f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict]]
+def _verdict(outcome: "Outcome", claim: "Claim") -> Any:
+    """A verdict, and whether it is news."""
+    from rich.text import Text
+
+    if outcome.changes:
+        return Text(f"{claim.verdict} (changed)")
+    if claim.as_known:
+        known = claim.verdict == "fails"
+        style = "yellow" if known else _STYLES[claim.verdict]
+        return Text("fails, as known" if known else claim.verdict, style=style)
+    return Text(f"{claim.verdict} (known: {claim.known})", style="bold red")
+
+
+def _own(outcomes: "list[Outcome]") -> "list[Claim]":
+    """The claims of figures that have their own settings."""
+    return [claim for outcome in outcomes if not outcome.changes for claim in outcome.claims]
+
+
+def _summary(outcomes: "list[Outcome]") -> list[str]:
+    from ..reproduce import numerals
+
     kept = sum(outcome.state == "kept" for outcome in outcomes)
     figures = f"{len(outcomes)} figure{'' if len(outcomes) == 1 else 's'}"
     if kept:
-        figures += f" ({kept} kept from an earlier run; --fresh computes again)"
+        figures += f" ({kept} with data of an earlier run; --fresh computes again)"
     if skipped := sum(outcome.state == "skipped" for outcome in outcomes):
         figures += f", {skipped} of them skipped"
-    return f"{figures}; claims: {', '.join(words) or 'none'}"
+    claims = _own(outcomes)
+    words = [figures, numerals.card(claims)]
+    if news := sum(not claim.as_known for claim in claims):
+        words.append(f"{numerals.plural(news, '1 verdict is', f'{news} verdicts are')} news")
+    if any(outcome.changes for outcome in outcomes):
+        words.append("settings were changed: these verdicts are nobody's claims, and do not count")
+    return [word for word in words if word]

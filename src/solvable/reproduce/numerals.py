@@ -1,9 +1,11 @@
 """Numbers and claims in words for a reader."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from .claim import Claim, agrees
+from .claim import KINDS, Claim, Kind, agrees
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -48,6 +50,8 @@ def why_it_fails(claim: Claim) -> str:
         return "No finite number came out."
     if agrees(claim.expected, claim.measured, claim.tolerance):
         return "The numbers agree, but so do those of the printed form that it is to correct."
+    if not math.isfinite(claim.expected):
+        return "There is nothing to compare it with."
     match claim.tolerance:
         case "at least":
             return f"Measured {measured}, which is less than {wanted}."
@@ -81,3 +85,69 @@ def listed(words: Iterable[str]) -> str:
     """
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def shown(claims: Iterable[Claim]) -> list[Claim]:
+    """Those that say something to a reader: all but regression values."""
+    return [claim for claim in claims if claim.kind != "regression"]
+
+
+def counted(claims: Iterable[Claim]) -> dict[Kind, dict[str, int]]:
+    """How many claims of each kind have which verdict; regression values are not counted."""
+    found = Counter((claim.kind, claim.verdict) for claim in shown(claims))
+    verdicts = ("holds", "holds corrected", "fails")
+    counts: dict[Kind, dict[str, int]] = {
+        kind: {verdict: found[kind, verdict] for verdict in verdicts if found[kind, verdict]}
+        for kind in KINDS
+    }
+    return {kind: each for kind, each in counts.items() if each}
+
+
+_SAID = {"paper": "The paper", "reported": "Reported of the paper"}
+
+
+def card(claims: Iterable[Claim]) -> str:
+    """How a paper fares, and what there is besides, in two or three sentences."""
+    counts = counted(claims)
+    words = [
+        f"{_SAID[kind]}: {', '.join(_verdicts(counts[kind]))}." for kind in _SAID if kind in counts
+    ]
+    ours = [(kind, counts[kind]) for kind in ("new", "check") if kind in counts]
+    if ours:
+        words.append(f"Ours: {', '.join(_ours(kind, each) for kind, each in ours)}.")
+    return " ".join(words)
+
+
+def _verdicts(counts: Mapping[str, int]) -> list[str]:
+    forms = {
+        "holds": ("holds", "hold"),
+        "holds corrected": ("holds corrected", "hold corrected"),
+        "fails": ("does not hold", "do not hold"),
+    }
+    return [f"{counts[v]} {plural(counts[v], *forms[v])}" for v in forms if counts.get(v)]
+
+
+def _ours(kind: str, counts: Mapping[str, int]) -> str:
+    total, failing = sum(counts.values()), counts.get("fails", 0)
+    words = announced({kind: total})
+    return f"{words} ({failing} {plural(failing, 'fails', 'fail')})" if failing else words
+
+
+def announced(counts: Mapping[Any, int]) -> str:
+    """How many claims of each kind there are, before any is judged.
+
+    >>> announced({"paper": 2, "check": 1})
+    '2 of the paper, 1 check'
+    """
+    forms = {
+        "paper": ("of the paper", "of the paper"),
+        "reported": ("reported of it", "reported of it"),
+        "new": ("new result", "new results"),
+        "check": ("check", "checks"),
+    }
+    return ", ".join(f"{counts[k]} {plural(counts[k], *forms[k])}" for k in forms if counts.get(k))
+
+
+def plural(number: int, one: str, many: str) -> str:
+    """The form of a word that fits a number."""
+    return one if number == 1 else many

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from .. import __version__
 from ..papers import PAPERS, Paper, solvable_bibtex
-from .claim import Claim
+from .claim import KINDS, Claim
 from .figure import Figure
-from .numerals import duration, expected, listed, number, why_it_fails
+from .numerals import card, duration, expected, listed, number, plural, shown, why_it_fails
 from .store import FILES, Result
 
 # A drawing with so many strokes is slow to show; its pixels are not.
@@ -34,31 +34,28 @@ class Picture:
 
     @property
     def id(self) -> str:
-        """LAB/FIGURE."""
-        return self.result.figure
+        """LAB/FIGURE, with what was changed of its settings."""
+        return f"{self.result.folder.parent.name}/{self.result.folder.name}"
 
     @property
     def claims(self) -> list[Claim]:
-        """Its claims, judged."""
-        return self.result.claims
+        """Its claims, judged; without regression values, which say nothing to a reader."""
+        return shown(self.result.claims)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was computed with other settings than the figure's own."""
+        return bool(self.result.changes)
 
     @property
     def title(self) -> str:
         """What it shows."""
-        return self.figure.title if self.figure else str(self.result.attributes.get("title", ""))
+        return self.figure.title if self.figure else str(self.result.about.get("title", ""))
 
     @property
     def seconds(self) -> float:
         """How long it took."""
-        return float(self.result.attributes.get("seconds", 0.0))
-
-    def printed(self, claim: Claim) -> tuple[str, str]:
-        """What the paper prints instead of a claim, and the rest of the claim's note."""
-        for statement in self.figure.statements if self.figure else ():
-            opening = f"The paper prints {statement.printed}."
-            if statement.id == claim.id and statement.printed and claim.note.startswith(opening):
-                return statement.printed, claim.note.removeprefix(opening).strip()
-        return "", claim.note
+        return float(self.result.about.get("seconds", 0.0))
 
 
 @dataclass(frozen=True)
@@ -86,20 +83,22 @@ class Chapter:
 
     @property
     def claims(self) -> list[Claim]:
-        """Of all its finished figures."""
-        return [claim for picture in self.pictures for claim in picture.claims]
+        """Of all its finished figures that have their own settings."""
+        return [claim for _, claim in self.placed]
 
-    def judged(self, verdict: str) -> list[tuple[Picture, Claim]]:
-        """The claims with a verdict, and where each is."""
-        return [(p, c) for p in self.pictures for c in p.claims if c.verdict == verdict]
+    @property
+    def placed(self) -> list[tuple[Picture, Claim]]:
+        """The claims, and where each is."""
+        return [(p, c) for p in self.pictures if not p.changed for c in p.claims]
 
 
-def page(chapters: Sequence[Chapter], out: Path) -> str:
+def page(chapters: Sequence[Chapter], out: Path, left_out: Sequence[str] = ()) -> str:
     """The whole page.
 
     Args:
         chapters: one a paper.
         out: the folder it is written to, from which its links start.
+        left_out: folders that are no figures, and why.
     """
     title = "Report card" + (f": {chapters[0].title}" if len(chapters) == 1 else "")
     body = "\n".join(_chapter(chapter, out) for chapter in chapters) if chapters else _nothing()
@@ -120,6 +119,7 @@ def page(chapters: Sequence[Chapter], out: Path) -> str:
 <main>
 {body}
 {_making(chapters) if chapters else ""}
+{_left_out(left_out)}
 {_citing(chapters)}
 </main>
 </body>
@@ -133,12 +133,19 @@ def _header(chapters: Sequence[Chapter]) -> str:
         for c in chapters
     ]
     papers = f'<ul class="papers">{"".join(rows)}</ul>' if len(rows) > 1 else ""
+    kinds = "".join(
+        f"<dt>{_kind(kind)}</dt><dd>{escape(words)}</dd>"
+        for kind, words in KINDS.items()
+        if kind != "regression"
+    )
     return f"""<header>
 <h1>Solvable: report card</h1>
-<p>Figures computed anew, and claims judged by numbers: the paper's, and checks of our own. A claim
-{_verdict("holds")} if what was measured is what was expected, within the tolerance stated;
-it {_verdict("holds corrected")} if it does so only after something the paper prints is put right;
-otherwise it {_verdict("fails")}.</p>
+<p>Figures computed anew, and claims judged by numbers. A claim {_verdict("holds")} if what was
+measured is what was expected, within the tolerance stated; it {_verdict("holds corrected")} if it
+does so only after something the paper prints, quoted here, is put right; otherwise it
+{_verdict("fails")}. Where a claim is known not to hold, that is a finding, and said so. Every claim
+has a kind:</p>
+<dl class="kinds">{kinds}</dl>
 {papers}
 </header>"""
 
@@ -164,7 +171,7 @@ def _chapter(chapter: Chapter, out: Path) -> str:
     return f"""<section class="paper" id="{_anchor(chapter.name)}">
 <h2>{escape(chapter.title)}</h2>
 <p class="origin">{escape(origin)}</p>
-<p class="answer">{_answer(chapter.claims)}</p>
+<p class="answer">{_answer(chapter)}</p>
 <p>{_extent(chapter)}</p>
 {_failing(chapter)}
 {_contents(chapter)}
@@ -174,60 +181,80 @@ def _chapter(chapter: Chapter, out: Path) -> str:
 </section>"""
 
 
-def _answer(claims: Sequence[Claim]) -> str:
+def _answer(chapter: Chapter) -> str:
     """Does it hold?"""
+    claims = chapter.claims
     if not claims:
-        return "It makes no claims."
-    counts = Counter(claim.verdict for claim in claims)
-    failing, corrected, well = counts["fails"], counts["holds corrected"], counts["holds"]
-    if failing:
-        words = f"{failing} of {_count(len(claims), 'claim')} {_plural(failing, 'fails', 'fail')}; "
-        words += f"{well} {_plural(well, 'holds', 'hold')} as printed, {corrected} corrected."
-        return _mark("fails", words)
-    words = "The one claim holds" if len(claims) == 1 else f"All {len(claims)} claims hold"
-    if corrected:
-        return _mark("holds corrected", f"{words}, {corrected} after a correction.")
-    return _mark("holds", f"{words}.")
+        only = bool(chapter.pictures) and all(picture.changed for picture in chapter.pictures)
+        return "Only figures with changed settings." if only else "It makes no claims."
+    words = card(claims)
+    if news := sum(not claim.as_known for claim in claims):
+        verdicts = plural(news, "1 verdict is", f"{news} verdicts are")
+        return _mark("fails", f"{words} {verdicts} not the known {plural(news, 'one', 'ones')}.")
+    worst = "holds corrected" if any(c.verdict != "holds" for c in claims) else "holds"
+    return _mark(worst, words)
 
 
 def _extent(chapter: Chapter) -> str:
     """How much of the paper that says something about."""
-    done, missing = len(chapter.pictures), len(chapter.missing)
-    sizes = Counter(picture.result.size for picture in chapter.pictures)
+    own = [picture for picture in chapter.pictures if not picture.changed]
+    done, missing = len(own), len(chapter.missing)
+    sizes = Counter(picture.result.size for picture in own)
     parts = [f"{done} of {done + missing} figures computed" if missing else _count(done, "figure")]
     parts += [f"{sizes[size]} at size {words}" for size, words in _SIZES.items() if sizes[size]]
+    if changed := len(chapter.pictures) - done:
+        parts.append(f"{changed} with changed settings, whose claims are not counted")
     return escape("; ".join(parts) + ".")
 
 
 def _failing(chapter: Chapter) -> str:
-    entries = [
-        _finding(
-            {
-                "Claim": _maths(claim.statement),
-                "Numbers": escape(why_it_fails(claim)),
-                "Note": _maths(claim.note),
-                "Where": _where(picture, claim),
-            }
-        )
-        for picture, claim in chapter.judged("fails")
-    ]
-    return _findings(chapter, "Claims that fail", "fails", entries)
+    """What came out as nobody expected, and what is known not to hold."""
+    news = [(p, c) for p, c in chapter.placed if not c.as_known]
+    known = [(p, c) for p, c in chapter.placed if c.as_known and c.verdict == "fails"]
+    return _findings(
+        chapter, "Verdicts that are not the known ones", "fails", [_fallen(*each) for each in news]
+    ) + _findings(chapter, "Known not to hold", "known", [_fallen(*each) for each in known])
+
+
+def _fallen(picture: Picture, claim: Claim) -> str:
+    if claim.verdict == "fails":
+        numbers = why_it_fails(claim)
+    else:
+        numbers = f"It {claim.verdict} now, where it was known as: {claim.known}."
+    return _finding(
+        {
+            "Claim": _maths(claim.statement),
+            "Numbers": escape(numbers),
+            "Note": _maths(claim.note),
+            "Where": _where(picture, claim),
+        }
+    )
 
 
 def _errata(chapter: Chapter) -> str:
     entries = []
-    for picture, claim in chapter.judged("holds corrected"):
-        printed, note = picture.printed(claim)
+    for picture, claim in chapter.placed:
+        if claim.quote is None or claim.verdict != "holds corrected":
+            continue
         numbers = f"expected {expected(claim)}, measured {number(claim.measured)}"
         entry = {
-            "Printed": _maths(printed),
+            "Printed": _quoted(claim),
             "Right": _maths(claim.statement),
             "Numbers": escape(numbers),
-            "Note": _maths(note),
+            "Note": _maths(claim.note),
             "Where": _where(picture, claim),
         }
         entries.append(_finding(entry))
     return _findings(chapter, "Errata found", "corrected", entries)
+
+
+def _quoted(claim: Claim) -> str:
+    """The paper's own words, where they stand, and the number that they give."""
+    quote = claim.quote
+    assert quote is not None
+    value = "" if claim.as_printed is None else f"; it gives {number(claim.as_printed)}"
+    words = f"{quote.where}, {quote.grade}{value}"
+    return f'<q class="quote">{escape(quote.text)}</q> <span class="where">({escape(words)})</span>'
 
 
 def _findings(chapter: Chapter, heading: str, kind: str, entries: Sequence[str]) -> str:
@@ -245,16 +272,18 @@ def _finding(entry: dict[str, str]) -> str:
 
 
 def _where(picture: Picture, claim: Claim) -> str:
-    link = f'judged under <a href="{_to(claim.id)}">{escape(_label(picture.id))}</a>'
+    link = f'judged under <a href="{_to(_row(picture, claim))}">{escape(_label(picture.id))}</a>'
     return f"{escape(claim.source)}; {link}" if claim.source else link
 
 
 def _contents(chapter: Chapter) -> str:
-    found = {p.id: _content(p.id, p.title, _tally(p.claims)) for p in chapter.pictures}
+    found = {p.id: _content(p.id, p.title, _outline(p)) for p in chapter.pictures}
     absent = '<span class="tally absent">not computed</span>'
     found |= {figure.id: _content(figure.id, figure.title, absent) for figure in chapter.missing}
-    rows = [found[id] for id in dict.fromkeys([*chapter.order, *found])]
-    if corrected := [claim for _, claim in chapter.judged("holds corrected")]:
+    order = {id: k for k, id in enumerate(chapter.order)}
+    place = {p.id: order.get(p.result.figure, len(order)) for p in chapter.pictures} | order
+    rows = [found[id] for id in sorted(found, key=lambda id: (place[id], id))]
+    if corrected := [c for c in chapter.claims if c.verdict == "holds corrected"]:
         link = f'<a href="{_to(f"{chapter.name}/corrected")}">Errata found</a>'
         rows.append(f"<li>{link} <span>All corrections in one list</span> {_tally(corrected)}</li>")
     return f"""<nav aria-label="{escape(f"Figures of {chapter.title}")}">
@@ -268,23 +297,31 @@ def _content(id: str, title: str, tally: str) -> str:
     return f"<li>{link} <span>{escape(title)}</span> {tally}</li>"
 
 
+def _outline(picture: Picture) -> str:
+    if picture.changed:
+        return '<span class="tally absent">changed</span>'
+    return _tally(picture.claims)
+
+
 def _tally(claims: Sequence[Claim]) -> str:
     """The verdicts on a figure in a few words, the worst first."""
     counts = Counter(claim.verdict for claim in claims)
     words = {
-        "fails": f"{counts['fails']} {_plural(counts['fails'], 'fails', 'fail')}",
+        "fails": f"{counts['fails']} {plural(counts['fails'], 'fails', 'fail')}",
         "holds corrected": f"{counts['holds corrected']} corrected",
-        "holds": f"{counts['holds']} {_plural(counts['holds'], 'holds', 'hold')}",
+        "holds": f"{counts['holds']} {plural(counts['holds'], 'holds', 'hold')}",
     }
     parts = [_mark(verdict, words[verdict]) for verdict in _MARKS if counts[verdict]]
     return f'<span class="tally">{" ".join(parts) or "no claims"}</span>'
 
 
 def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
-    note = picture.figure.note if picture.figure else str(picture.result.attributes.get("note", ""))
+    note = picture.figure.note if picture.figure else str(picture.result.about.get("note", ""))
     if chapter.paper and not picture.figure:
         note = "Made by another version: the lab has no such figure now."
     title = f" {escape(picture.title)}" if picture.title else ""
+    if picture.changed:
+        title += f' <span class="changed">{_changes(picture)}</span>'
     return f"""<article id="{_anchor(picture.id)}">
 <figure>
 <figcaption>
@@ -297,6 +334,11 @@ def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
 {_facts(picture, out)}
 </article>
 """
+
+
+def _changes(picture: Picture) -> str:
+    values = ", ".join(f"{name} = {_plain(v)}" for name, v in picture.result.changes.items())
+    return escape(f"changed: {values}; its verdicts are not counted")
 
 
 def _image(picture: Picture) -> str:
@@ -321,7 +363,7 @@ def _image(picture: Picture) -> str:
 def _claims(picture: Picture) -> str:
     if not picture.claims:
         return "<p>It makes no claims.</p>"
-    heads = ("Claim", "Source", "Expected", "Measured", "Verdict")
+    heads = ("Claim", "Kind", "Source", "Expected", "Measured", "Verdict")
     names = "".join(
         f'<th scope="col" role="columnheader" class="{name.lower()}">{name}</th>' for name in heads
     )
@@ -329,38 +371,52 @@ def _claims(picture: Picture) -> str:
 <caption>Claims of {escape(_label(picture.id))}</caption>
 <thead role="rowgroup"><tr role="row">{names}</tr></thead>
 <tbody role="rowgroup">
-{"".join(_claim(claim) for claim in picture.claims)}</tbody>
+{"".join(_claim(picture, claim) for claim in picture.claims)}</tbody>
 </table>"""
 
 
-def _claim(claim: Claim) -> str:
+def _claim(picture: Picture, claim: Claim) -> str:
     # The roles keep it a table for those who listen, also where it is laid out as cards.
-    note = f'<span class="note">{_maths(claim.note)}</span>' if claim.note else ""
+    parts = [f"Printed: {_quoted(claim)}." if claim.quote else "", _maths(claim.note)]
+    if claim.because:
+        parts.append(_maths(f"Tolerance: {claim.because}."))
+    note = f'<span class="note">{" ".join(filter(None, parts))}</span>' if any(parts) else ""
+    known = " (known)" if claim.as_known and claim.verdict == "fails" else ""
+    known = f" (known: {claim.known})" if not claim.as_known and not picture.changed else known
     cells = {
+        "Kind": _kind(claim.kind),
         "Source": escape(claim.source),
         "Expected": escape(expected(claim)),
         "Measured": escape(number(claim.measured)),
-        "Verdict": _verdict(claim.verdict),
+        "Verdict": f"{_verdict(claim.verdict)}{escape(known)}",
     }
     rest = "".join(
         f'<td role="cell" class="{name.lower()}" data-name="{name}">{html}</td>'
         for name, html in cells.items()
     )
     head = f'<th scope="row" role="rowheader">{_maths(claim.statement)}{note}</th>'
-    return f'<tr role="row" id="{_anchor(claim.id)}">{head}{rest}</tr>\n'
+    return f'<tr role="row" id="{_anchor(_row(picture, claim))}">{head}{rest}</tr>\n'
+
+
+def _row(picture: Picture, claim: Claim) -> str:
+    """A claim's place on the page: its id, except where settings were changed."""
+    return f"{picture.id}/{claim.id.rpartition('/')[2]}"
+
+
+def _kind(kind: str) -> str:
+    return f'<span class="kind">{escape(kind)}</span>'
 
 
 def _facts(picture: Picture, out: Path) -> str:
     """What it was computed with, and what is in its folder."""
     result = picture.result
-    config = result.attributes["config"]
-    settings = {**config.get("settings", {}), "seed": config.get("seed", 0)}
+    settings = result.config["settings"]
     values = ", ".join(
         f"<code>{escape(name)} = {escape(_plain(value))}</code>" for name, value in settings.items()
     )
     home = result.folder.relative_to(out).as_posix()
     files = ", ".join(f'<a href="{quote(f"{home}/{name}")}">{name}</a>' for name in FILES)
-    command = str(result.attributes.get("command", f"solvable reproduce {picture.id}"))
+    command = str(result.about.get("command", f"solvable reproduce {picture.id}"))
     return f"""<dl class="facts">
 <dt>Size</dt><dd>{escape(_SIZES.get(result.size, result.size))}</dd>
 <dt>Settings</dt><dd>{values}</dd>
@@ -433,11 +489,11 @@ def _machines(pictures: Sequence[Picture]) -> str:
     """Each machine and set of packages once; with its figures, where there are several."""
     made: dict[tuple[str, str], list[str]] = {}
     for picture in pictures:
-        attributes = picture.result.attributes
-        machine = attributes.get("machine", {})
+        about = picture.result.about
+        machine = about.get("machine", {})
         cores = machine.get("cores")
         words = [machine.get("processor"), cores and _count(cores, "core"), machine.get("system")]
-        packages = [f"{name} {version}" for name, version in attributes.get("versions", {}).items()]
+        packages = [f"{name} {version}" for name, version in about.get("versions", {}).items()]
         place = ", ".join(str(word) for word in words if word) or "unknown"
         made.setdefault((place, ", ".join(packages) or "unknown"), []).append(picture.id)
     parts = []
@@ -448,6 +504,17 @@ def _machines(pictures: Sequence[Picture]) -> str:
             f"<dt>Packages</dt><dd>{escape(packages)}</dd></dl>"
         )
     return "\n".join(parts)
+
+
+def _left_out(folders: Sequence[str]) -> str:
+    if not folders:
+        return ""
+    rows = "".join(f"<li>{escape(each)}</li>" for each in folders)
+    return f"""<section>
+<h2>Left out</h2>
+<p>Folders here that hold no whole figure of this version:</p>
+<ul>{rows}</ul>
+</section>"""
 
 
 def _citing(chapters: Sequence[Chapter]) -> str:
@@ -463,7 +530,7 @@ def _citing(chapters: Sequence[Chapter]) -> str:
 def _versions(chapters: Sequence[Chapter]) -> Iterable[str]:
     """Of Solvable, those that made the figures; the one here where nobody says."""
     found = {
-        str(picture.result.attributes.get("versions", {}).get("solvable", __version__))
+        str(picture.result.about.get("versions", {}).get("solvable", __version__))
         for chapter in chapters
         for picture in chapter.pictures
     }
@@ -489,7 +556,9 @@ def _command(line: str) -> str:
 
 def _label(id: str) -> str:
     """How one speaks of a figure: "msfr/fig3a" is Figure 3a."""
-    name = id.partition("/")[2]
+    name, _, changes = id.partition("/")[2].partition("@")
+    if changes:
+        return f"{_label(f'/{name}')}, changed"
     if found := re.fullmatch(r"(fig|figure|table)[-_]?(\d+\w*)", name):
         return f"{'Table' if found[1] == 'table' else 'Figure'} {found[2]}"
     return name[:1].upper() + name[1:]
@@ -504,8 +573,4 @@ def _to(id: str) -> str:
 
 
 def _count(number: int, thing: str) -> str:
-    return f"{number} {_plural(number, thing, thing + 's')}"
-
-
-def _plural(number: int, one: str, many: str) -> str:
-    return one if number == 1 else many
+    return f"{number} {plural(number, thing, thing + 's')}"

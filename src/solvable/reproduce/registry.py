@@ -39,7 +39,10 @@ def names() -> list[str]:
 def lab(name: str) -> Lab:
     """The lab of that name; imports it."""
     if name in PAPERS:
-        module = importlib.import_module(f"solvable.{name}.figures")
+        import jax
+
+        with jax.enable_x64(True):  # some figures make tasks as they are declared
+            module = importlib.import_module(f"solvable.{name}.figures")
         return Lab(PAPERS[name], tuple(module.FIGURES))
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:

@@ -5,22 +5,56 @@ from pathlib import Path
 from . import registry
 from .page import Chapter, Picture, page
 from .registry import Lab
-from .store import Result, results
+from .store import Result, read_result, results
 
 PAGE = "index.html"
 
 
-def write_report(out: Path) -> None:
-    """Write `out`/index.html anew, whole or not at all; it needs no other file to be read."""
-    text = page(chapters(results(out)), out)
-    beside = out / f".{PAGE}.tmp"
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(out / PAGE)
+class Shelf:
+    """The figures under a folder, each looked through once, and the page that shows them."""
+
+    def __init__(self, out: Path):
+        self._out = out
+        self.results, self.others = results(out)
+
+    def refresh(self, folder: Path) -> None:
+        """Look through a figure's folder again."""
+        self.results.pop(folder, None)
+        self.others.pop(folder, None)
+        try:
+            self.results[folder] = read_result(folder)
+        except ValueError as error:
+            self.others[folder] = str(error)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Folders that are no figures, each with the reason."""
+        return [
+            f"{folder.relative_to(self._out).as_posix()} {why}"
+            for folder, why in sorted(self.others.items())
+        ]
+
+    def write(self) -> None:
+        """Write index.html anew, whole or not at all; it needs no other file to be read."""
+        text = page(chapters(list(self.results.values())), self._out, self.left_out)
+        beside = self._out / f".{PAGE}.tmp"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self._out / PAGE)
 
 
-def chapters(found: dict[str, Result]) -> list[Chapter]:
+def left_out(out: str | Path) -> list[str]:
+    """What a folder holds that the page does not show, each with the reason."""
+    return Shelf(Path(out)).left_out
+
+
+def write_report(out: str | Path) -> None:
+    """Write the page of all whole figures in a folder."""
+    Shelf(Path(out)).write()
+
+
+def chapters(found: list[Result]) -> list[Chapter]:
     """The papers that have a figure among the results, in the registry's order."""
-    present = {id.partition("/")[0] for id in found}
+    present = {result.figure.partition("/")[0] for result in found}
     known = [name for name in registry.names() if name in present]
     return [
         _chapter(name, _lab(name) if name in known else None, found)
@@ -28,18 +62,27 @@ def chapters(found: dict[str, Result]) -> list[Chapter]:
     ]
 
 
-def _chapter(name: str, lab: Lab | None, found: dict[str, Result]) -> Chapter:
-    figures = lab.figures if lab else ()
-    ours = [Picture(found[figure.id], figure) for figure in figures if figure.id in found]
-    shown = {picture.id for picture in ours}
-    others = [
-        Picture(found[id], None)
-        for id in sorted(found)
-        if id.partition("/")[0] == name and id not in shown
-    ]
-    missing = [figure for figure in figures if figure.id not in found]
-    order = [figure.id for figure in figures]
-    return Chapter(name, lab.paper if lab else None, [*ours, *others], missing, order)
+def _chapter(name: str, lab: Lab | None, found: list[Result]) -> Chapter:
+    figures = {figure.id: figure for figure in (lab.figures if lab else ())}
+    order = list(figures)
+    ours = [result for result in found if result.figure.partition("/")[0] == name]
+    # As the lab has them, unknown ones last; a figure's own settings before changed ones.
+    ours.sort(
+        key=lambda r: (
+            order.index(r.figure) if r.figure in figures else len(order),
+            r.figure,
+            bool(r.changes),
+            r.folder.name,
+        )
+    )
+    shown = {result.figure for result in ours if not result.changes}
+    return Chapter(
+        name=name,
+        paper=lab.paper if lab else None,
+        pictures=[Picture(result, figures.get(result.figure)) for result in ours],
+        missing=[figure for id, figure in figures.items() if id not in shown],
+        order=order,
+    )
 
 
 def _lab(name: str) -> Lab | None:

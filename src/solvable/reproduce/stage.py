@@ -1,13 +1,16 @@
 """Parts of a long computation: told as they begin, kept as they end."""
 
 import contextvars
+import shutil
+import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .store import read_dataset, write_dataset
+from . import sealed
+from .datasets import read_dataset, write_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,6 +22,7 @@ Tell = Callable[[str], None]
 class _Bench:
     folder: Path
     tell: Tell
+    log: Tell
 
 
 _BENCH: contextvars.ContextVar[_Bench | None] = contextvars.ContextVar("bench", default=None)
@@ -26,10 +30,16 @@ _PART: contextvars.ContextVar[str] = contextvars.ContextVar("part", default="")
 
 
 @contextmanager
-def workbench(folder: Path, tell: Tell) -> Iterator[None]:
-    """Within it, stages are told to `tell` and kept in `folder`, to be taken up again."""
+def workbench(folder: Path, tell: Tell, log: Tell) -> Iterator[None]:
+    """Within it, stages are kept in `folder`, to be taken up again.
+
+    Args:
+        folder: where.
+        tell: called with what is being done, often.
+        log: called when a stage begins and ends.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    token = _BENCH.set(_Bench(folder, tell))
+    token = _BENCH.set(_Bench(folder, tell, log))
     try:
         yield
     finally:
@@ -49,17 +59,37 @@ def stage(name: str, compute: Callable[[], "xr.Dataset"]) -> "xr.Dataset":
     bench = _BENCH.get()
     if bench is None:
         return compute()
-    kept = bench.folder / f"{name}.zarr"
+    kept = bench.folder / f"{name}.stage"
     if kept.exists():
-        return read_dataset(kept)
+        if (found := _kept(kept)) is not None:
+            bench.log(f"stage {name} is there already")
+            return found
+        bench.log(f"stage {name} is damaged, and made anew")
+        shutil.rmtree(kept)
     bench.tell(name)
-    token = _PART.set(name)
+    bench.log(f"stage {name} begins")
+    began, token = clock.monotonic(), _PART.set(name)
     try:
         dataset = compute()
     finally:
         _PART.reset(token)
-    write_dataset(dataset, kept)
+    beside = write_dataset(dataset, bench.folder)
+    sealed.seal(beside)
+    if kept.exists():  # the same stage, asked for twice at once
+        shutil.rmtree(beside)
+    else:
+        beside.rename(kept)
+    bench.log(f"stage {name} ends after {clock.monotonic() - began:.1f} s")
     return dataset
+
+
+def _kept(folder: Path) -> "xr.Dataset | None":
+    try:
+        if sealed.damaged(folder, sealed.manifest(folder)):
+            return None
+    except ValueError:
+        return None
+    return read_dataset(folder)
 
 
 def step(done: int, of: int) -> None:

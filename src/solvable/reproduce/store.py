@@ -1,4 +1,9 @@
-"""Folders of finished figures: whole or not there."""
+"""Folders of finished figures: whole or not there, and never what they no longer are.
+
+Under `out`, LAB/FIGURE/ holds a figure at the size asked last. Beside it, hidden: ``.FIGURE@SIZE``,
+the same at another size; ``.FIGURE@SIZE-KEY.work``, what is being computed; ``.FIGURE-….old``, what
+was just replaced. A figure with changed settings has a folder of its own, ``FIGURE@NAME=VALUE``.
+"""
 
 import contextlib
 import fcntl
@@ -6,55 +11,34 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
-import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from .claim import Claim, finite
-from .figure import Figure, Size
+from . import sealed
+from .claim import SIZES, Claim, Quote, Size, finite
+from .closure import closure
+from .datasets import DATA, write_dataset
+from .figure import Figure
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FILES = ("figure.svg", "figure.png", "data.zarr", "claims.json")
+FILES = ("figure.svg", "figure.png", DATA, "claims.json")
+PICTURES = ("figure.svg", "figure.png")
 PACKAGES = (
     "solvable", "jax", "jaxlib", "equinox", "diffrax", "optax",
     "numpy", "scipy", "xarray", "zarr", "matplotlib",
     "torch", "transformers", "scikit-learn",
 )  # fmt: skip
-# What of Solvable itself a figure's numbers can depend on, beside its lab.
-_SHARED = ("numerics", "training.py", "validation.py", "style.py")
-
-
-def write_dataset(dataset: "xr.Dataset", path: Path) -> None:
-    """Write a Zarr store whole or not at all."""
-    words = [name for name, variable in dataset.variables.items() if variable.dtype.kind == "U"]
-    for name in words:  # Zarr has a specification of strings of any length, not of fixed length
-        dataset = dataset.assign({name: dataset[name].astype(object)})
-    beside = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
-    with warnings.catch_warnings():
-        # Not in the specification of Zarr 3 yet; without it xarray warns whoever opens the store.
-        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        dataset.to_zarr(beside, mode="w", consolidated=True)
-    with contextlib.suppress(OSError):  # another run was quicker with the same numbers
-        beside.rename(path)
-        return
-    shutil.rmtree(beside)
-
-
-def read_dataset(path: Path) -> "xr.Dataset":
-    """A Zarr store as a dataset in memory."""
-    import xarray as xr
-
-    with xr.open_zarr(path, chunks=None) as dataset:
-        return dataset.load()
+_OURS = {*FILES, sealed.MANIFEST}
+_READABLE = re.compile(r"[\w.,=+-]{1,80}", re.ASCII)
 
 
 def versions() -> dict[str, str]:
@@ -77,168 +61,404 @@ def machine() -> dict[str, Any]:
     return {"processor": model, "cores": os.cpu_count(), "system": platform.system()}
 
 
-def code_digest(figure: Figure) -> str:
-    """Of the code behind a figure, so that numbers of an older state are not taken for its own."""
-    package = (figure.compute.__module__ or "").split(".")
-    ours = package[0] == "solvable"
-    roots = [_folder(".".join(package[:2] if ours else package[:1]))]
-    if (house := _folder("solvable")) is not None:
-        roots += [house / name for name in _SHARED]
-    digest = hashlib.sha256()
-    for root in roots:
-        if root is None:
-            continue
-        files = sorted(root.rglob("*.py")) if root.is_dir() else [root]
-        for file in files:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _folder(module: str) -> Path | None:
-    """Where a module's code is: its folder, or its file where it is no package."""
-    loaded = sys.modules.get(module)
-    origin = getattr(loaded, "__file__", None)
-    if origin is None and (spec := find_spec(module)) is not None:
-        origin = spec.origin
-    if origin is None:
-        return None
-    path = Path(origin)
-    return path.parent if path.name == "__init__.py" else path
-
-
 @dataclass(frozen=True)
 class Config:
-    """What was asked: two results with the same `key` are the same."""
+    """What was asked: two datasets with the same `key` are the same.
+
+    Attributes:
+        figure: LAB/FIGURE.
+        size: "quick", "default" or "full".
+        changes: the settings that are not the figure's own.
+        settings: all of them.
+        code: of every module of ours behind the data, a digest.
+        versions: of every other package behind them.
+        look: a digest of the code behind the picture; none of the data's business.
+    """
 
     figure: str
     size: Size
+    changes: dict[str, Any]
     settings: dict[str, Any]
-    seed: int
+    code: dict[str, str]
     versions: dict[str, str]
-    code: str
+    look: str
 
     @classmethod
-    def of(cls, figure: Figure, size: Size) -> "Config":
+    def of(cls, figure: Figure, size: Size, changes: Mapping[str, Any] | None = None) -> "Config":
         """The config of a figure at a size, here and now."""
-        settings = {**figure.constants, **figure.settings[size]}
-        settings = json.loads(json.dumps(settings))  # as it is read back
-        return cls(figure.id, size, settings, figure.seed, versions(), code_digest(figure))
+        whole = closure((), [figure.module])
+        behind = closure(figure.stages) if figure.stages else whole
+        drawn = closure((), ["solvable.reproduce.panels", "solvable.style"]).code
+        look = json.dumps([whole.code, drawn, _matplotlib()], sort_keys=True)
+        return cls(
+            figure=figure.id,
+            size=size,
+            changes=json.loads(json.dumps(dict(sorted((changes or {}).items())))),
+            settings=figure.values(size, changes),
+            code=behind.code,
+            versions=behind.versions,
+            look=hashlib.sha256(look.encode()).hexdigest()[:16],
+        )
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All that the data depend on."""
+        return {name: value for name, value in asdict(self).items() if name != "look"}
 
     @property
     def key(self) -> str:
-        """A digest of it all."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:24]
+        """A digest of all that the data depend on."""
+        return hashlib.sha256(json.dumps(self.data, sort_keys=True).encode()).hexdigest()[:24]
 
-    def difference(self, result: "Result") -> str:
-        """In what an older result differs."""
-        old, new = result.attributes.get("config", {}), asdict(self)
-        changed = [name for name in new if old.get(name) != new[name]]
-        return f"other {', '.join(changed)}" if changed else "computed afresh"
+    def difference(self, old: Mapping[str, Any]) -> str:
+        """Why data with an older config are not these."""
+        words = []
+        for name, what in (("settings", "other settings"), ("versions", "other versions")):
+            if changed := _changed(old.get(name, {}), asdict(self)[name]):
+                words.append(f"{what} ({', '.join(changed)})")
+        if changed := _changed(old.get("code", {}), self.code):
+            some = ", ".join(changed[:3]) + (", …" if len(changed) > 3 else "")
+            words.append(f"other code ({some})")
+        return " and ".join(words)
 
     @property
     def command(self) -> str:
         """The command that remakes it."""
         option = "" if self.size == "default" else f" --{self.size}"
-        return f"solvable reproduce {self.figure}{option}"
+        sets = "".join(f" --set {quote(_assignment(n, v))}" for n, v in self.changes.items())
+        return f"solvable reproduce {self.figure}{option}{sets}"
+
+    @property
+    def slot(self) -> str:
+        """The name of its folder: the figure's, with what was changed."""
+        name = self.figure.partition("/")[2]
+        if not self.changes:
+            return name
+        words = ",".join(_assignment(*each) for each in self.changes.items())
+        if not _READABLE.fullmatch(words):
+            words = hashlib.sha256(words.encode()).hexdigest()[:12]
+        return f"{name}@{words}"
+
+    def folder(self, out: Path) -> Path:
+        """Where its files are."""
+        return out / self.figure.partition("/")[0] / self.slot
+
+    def resting(self, out: Path, size: Size) -> Path:
+        """Where they are kept while another size is shown."""
+        return self.folder(out).with_name(f".{self.slot}@{size}")
+
+    def bench(self, out: Path) -> Path:
+        """Where it is worked on until it is whole."""
+        return self.folder(out).with_name(f".{self.slot}@{self.size}-{self.key}.work")
+
+
+def _matplotlib() -> str:
+    with contextlib.suppress(PackageNotFoundError):
+        return version("matplotlib")
+    return ""
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+
+
+def _assignment(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    if isinstance(value, list) and "[" not in text[1:]:
+        text = text[1:-1]
+    return f"{name}={text}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished figure, read back from its folder."""
+    """A finished figure, read back from its folder.
+
+    Attributes:
+        folder: where it is.
+        config: what was asked, as in `Config`.
+        key: of its data.
+        about: title, note, command, versions, machine, seconds.
+        claims: as they were judged last.
+        damaged: its files that are not as they were written.
+    """
 
     folder: Path
-    figure: str
-    size: Size
+    config: dict[str, Any]
     key: str
-    attributes: dict[str, Any]
+    about: dict[str, Any]
     claims: list[Claim]
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        """LAB/FIGURE."""
+        return self.config["figure"]
+
+    @property
+    def size(self) -> Size:
+        """At which it was computed."""
+        return self.config["size"]
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings that are not the figure's own."""
+        return self.config["changes"]
+
+    @property
+    def sound(self) -> bool:
+        """Whether its data are as they were written."""
+        return not any(name.partition("/")[0] == DATA for name in self.damaged)
 
 
-def folder_of(out: Path, figure: str) -> Path:
-    """Where a figure's files are."""
-    return out.joinpath(*figure.split("/"))
+def read_result(folder: Path) -> Result:
+    """The result in a folder.
 
-
-def bench_of(out: Path, figure: str, key: str) -> Path:
-    """Where a figure is worked on until it is whole."""
-    lab, name = figure.split("/")
-    return out / lab / f".{name}-{key}.work"
-
-
-def read_result(folder: Path) -> Result | None:
-    """The result in a folder, or None where there is no whole one."""
-    if not all((folder / name).exists() for name in FILES):
-        return None
+    Raises:
+        ValueError: where there is none that is ours; says why.
+    """
+    body = sealed.manifest(folder)
     try:
-        claims = [Claim(**_numbers(c)) for c in json.loads((folder / "claims.json").read_text())]
-        stored = json.loads((folder / "data.zarr" / "zarr.json").read_text())["attributes"]
-        config = stored["config"]
-        return Result(folder, config["figure"], config["size"], stored["key"], stored, claims)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        result = Result(folder, body["config"], body["key"], body["about"], [])
+        config = Config(**{**result.config, "look": ""})
+    except (KeyError, TypeError):
+        raise ValueError("is of another version") from None
+    lab, names = folder.parent.name, (config.slot, f".{config.slot}@{config.size}")
+    if lab != config.figure.partition("/")[0] or folder.name not in names:
+        raise ValueError(f"holds {config.figure}")
+    broken = sealed.damaged(folder, body)
+    claims: list[Claim] = []
+    try:
+        claims = [_claim(row) for row in json.loads((folder / "claims.json").read_text("utf-8"))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        broken = sorted({*broken, "claims.json"})
+    return Result(folder, result.config, result.key, result.about, claims, tuple(broken))
 
 
-def _numbers(claim: dict[str, Any]) -> dict[str, Any]:
-    absent = {name: float("nan") for name in ("expected", "measured") if claim[name] is None}
-    return {**claim, **absent}
+def _claim(row: dict[str, Any]) -> Claim:
+    absent = {name: float("nan") for name in ("expected", "measured") if row[name] is None}
+    quote = None if row["quote"] is None else Quote(**row["quote"])
+    return Claim(**{**row, **absent, "quote": quote})
 
 
-def results(out: Path) -> dict[str, Result]:
-    """Every whole figure under `out`, by its id."""
-    found = (read_result(folder) for folder in sorted(out.glob("*/*")) if folder.is_dir())
-    return {result.figure: result for result in found if result is not None}
+def _row(claim: Claim) -> dict[str, Any]:
+    numbers = {name: finite(getattr(claim, name)) for name in ("expected", "measured")}
+    return {**asdict(claim), **numbers, "as_printed": finite(claim.as_printed)}
+
+
+def results(out: Path) -> tuple[dict[Path, Result], dict[Path, str]]:
+    """Every whole figure under `out` by its folder, and why other folders are none."""
+    found: dict[Path, Result] = {}
+    others: dict[Path, str] = {}
+    for folder in sorted(out.glob("*/*")):
+        if folder.name.startswith(".") or not folder.is_dir():
+            continue
+        try:
+            result = read_result(folder)
+        except ValueError as error:
+            others[folder] = str(error)
+            continue
+        if result.damaged:
+            others[folder] = f"is damaged ({result.damaged[0]})"
+        else:
+            found[folder] = result
+    return found, others
 
 
 def write_result(
-    bench: Path, figure: Figure, config: Config, dataset: "xr.Dataset", claims: list[Claim],
+    bench: Path,
+    figure: Figure,
+    config: Config,
+    dataset: "xr.Dataset",
+    claims: list[Claim],
+    *,
     seconds: float,
-) -> Path:  # fmt: skip
-    """Write all files of a figure into a new folder on its workbench; it is yet to be published."""
+    kept: Result | None = None,
+) -> Path:
+    """Write all files of a figure into a new folder on its workbench; it is yet to be published.
+
+    Args:
+        bench: the workbench.
+        figure: what is drawn.
+        config: what was asked.
+        dataset: the data.
+        claims: judged.
+        seconds: that the data took.
+        kept: an earlier result with the same data, whose files are taken over where they are good.
+    """
     from ..style import figure_style
 
-    done = bench / f"whole-{secrets.token_hex(4)}"
-    done.mkdir()
-    attributes = {
+    bench.mkdir(parents=True, exist_ok=True)
+    about = {
         "title": figure.title,
         "note": figure.note,
-        "config": asdict(config),
-        "key": config.key,
-        "seed": config.seed,
-        "versions": config.versions,
         "command": config.command,
+        "versions": versions(),
         "machine": machine(),
         "seconds": round(seconds, 3),
     }
-    write_dataset(dataset.assign_attrs(attributes), done / "data.zarr")
-    with figure_style():
-        picture = figure.draw(dataset)
-        # Without the date, the same data give the same file.
-        picture.savefig(done / "figure.svg", metadata={"Date": None})
-        picture.savefig(done / "figure.png")
-    rows = [
-        {**asdict(c), "expected": finite(c.expected), "measured": finite(c.measured)}
-        for c in claims
-    ]
-    (done / "claims.json").write_text(json.dumps(rows, ensure_ascii=False, indent=2) + "\n")
+    if kept is None:
+        facts = {"config": config.data, "key": config.key, **about}
+        done = write_dataset(dataset.assign_attrs(facts), bench)
+    else:
+        about |= {name: kept.about[name] for name in ("versions", "machine", "seconds")}
+        done = bench / f"new-{secrets.token_hex(4)}"
+        shutil.copytree(kept.folder / DATA, done / DATA, copy_function=_link)
+    if kept is not None and not drawn_anew(kept, config):
+        for name in PICTURES:
+            _link(kept.folder / name, done / name)
+    else:
+        with figure_style():
+            picture = figure.picture(dataset)
+            # Without the date, the same data give the same file.
+            picture.savefig(done / "figure.svg", metadata={"Date": None})
+            picture.savefig(done / "figure.png")
+    rows = json.dumps([_row(claim) for claim in claims], ensure_ascii=False, indent=2)
+    (done / "claims.json").write_text(rows + "\n", encoding="utf-8")
+    sealed.seal(done, key=config.key, config=asdict(config), about=about)
     return done
 
 
-def publish(done: Path, folder: Path) -> None:
-    """Put a whole folder in its place. Killed at any point, a half-written one is never there."""
-    old = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.old")
+def drawn_anew(kept: Result, config: Config) -> bool:
+    """Whether a kept result needs another picture."""
+    return kept.config["look"] != config.look or not set(PICTURES).isdisjoint(kept.damaged)
+
+
+def _link(source: Any, target: Any) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # no links here
+        shutil.copy2(source, target)
+
+
+def candidate(out: Path, config: Config) -> tuple[Result | None, str]:
+    """Data of an earlier run that answer to a config, or why there are none.
+
+    They are looked for where the figure is shown, and where its other sizes rest.
+    """
+    why = ""
+    for folder in (config.folder(out), config.resting(out, config.size)):
+        if not folder.is_dir():
+            continue
+        try:
+            found = read_result(folder)
+        except ValueError as error:
+            why = why or f"{folder.name} {error}"
+            continue
+        if found.size != config.size:
+            continue
+        if found.key == config.key and found.sound:
+            return found, ""
+        damage = "" if found.sound else f"{found.damaged[0]} is damaged"
+        why = config.difference(found.config) or damage or why
+    return None, why
+
+
+def publish(done: Path, config: Config, out: Path) -> None:
+    """Put a whole folder in its place, and what was there where it belongs.
+
+    Killed at any point, a half-written folder is never there and nothing is lost; `recover` goes on
+    from wherever it was.
+
+    Raises:
+        OSError: where something stands in the way.
+    """
+    folder = config.folder(out)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise FileExistsError(f"{folder} is no folder of ours")
     if folder.exists():
-        folder.rename(old)
+        folder.rename(_aside(folder, config, out))
     done.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    sealed.sync_folder(folder.parent)
+    recover(config, out)
 
 
-def sweep_up(out: Path, figure: str, keep: Path | None) -> None:
-    """Remove what killed runs left of a figure, except the workbench still of use."""
-    lab, name = figure.split("/")
-    for pattern in (f".{name}-*.old", f".{name}-*.work"):
-        for folder in (out / lab).glob(pattern):
-            if folder != keep:
-                shutil.rmtree(folder, ignore_errors=True)
+def _aside(folder: Path, config: Config, out: Path) -> Path:
+    """Where what is shown goes: to rest, or to be removed where it is of the same size."""
+    size = _size(folder)
+    if size is None or size == config.size:
+        return folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.old")
+    rest = config.resting(out, size)
+    if rest.exists():  # older than what is shown
+        _carry(rest, folder)
+        _remove(rest)
+    return rest
+
+
+def _size(folder: Path) -> Size | None:
+    """The size of a result, however damaged."""
+    try:
+        size = sealed.manifest(folder)["config"]["size"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return size if size in SIZES else None
+
+
+def recover(config: Config, out: Path) -> None:
+    """Finish what a killed run began to put in place; a user's own files end where one looks."""
+    folder = config.folder(out)
+    parent = folder.parent
+    if not parent.is_dir():
+        return
+    old = _named(parent, rf"\.{re.escape(folder.name)}-[0-9a-f]{{8}}\.old")
+    for each in sorted(old, key=lambda path: path.stat().st_mtime, reverse=True):
+        if not folder.exists():
+            each.rename(folder)
+            continue
+        _carry(each, folder)
+        _remove(each)
+    shown = _size(folder) if folder.is_dir() else None
+    for size in SIZES if shown else ():
+        rest = config.resting(out, size)
+        if rest.is_dir():
+            _carry(rest, folder)
+            if size == shown:  # computed anew since
+                _remove(rest)
+
+
+def _carry(source: Path, target: Path) -> None:
+    """Move what is not ours from one folder to another, over nothing."""
+    for path in source.iterdir():
+        if path.name in _OURS:
+            continue
+        new, tries = target / path.name, 0
+        while new.exists() or new.is_symlink():
+            tries += 1
+            new = target / f"{path.name}~{tries}"
+        path.rename(new)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of ours."""
+    for name in _OURS:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def sweep_up(config: Config, out: Path, keep: Path | None) -> None:
+    """Remove the workbenches of a figure at a size, except the one still of use."""
+    parent = config.folder(out).parent
+    if not parent.is_dir():
+        return
+    stem = re.escape(f"{config.slot}@{config.size}")
+    for bench in _named(parent, rf"\.{stem}-[0-9a-f]{{24}}\.work"):
+        if bench != keep:
+            shutil.rmtree(bench, ignore_errors=True)
+            continue
+        for left in _named(bench, r"new-[0-9a-f]{8}"):  # what was being written
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _named(parent: Path, pattern: str) -> list[Path]:
+    """The folders whose whole name is of a form."""
+    fits = re.compile(pattern).fullmatch
+    return [path for path in parent.iterdir() if fits(path.name) and path.is_dir()]
 
 
 @contextlib.contextmanager
@@ -246,14 +466,17 @@ def held(out: Path) -> Iterator[None]:
     """Hold the folder `out` for this run alone; the hold ends with the process, however it ends."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
+        # What a link named .lock leads to is not ours to open.
+        lock = os.open(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise ValueError(
             f"out must be a folder that can be written, not {str(out)!r} ({error.strerror})"
         ) from None
-    with lock:
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"out is in use by another run: {str(out)!r}") from None
         yield
+    finally:
+        os.close(lock)

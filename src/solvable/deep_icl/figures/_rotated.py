@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Statement, step
+from ...reproduce import step
 from ...style import THEORY, TOKENS, TRAINING, colour
 from .. import Init, RotatedStructure, loss_curve, train
 from ..laws._tail import spectrum
@@ -15,11 +15,6 @@ from ..model import train_brute
 MANY = 10**8  # directions, where a law of many is asked for
 # Γ's mean diagonal against γ: what is left of 1/N, and of the noise of a few contexts a step.
 CLOSE = 0.03
-
-
-def say(figure: str, word: str, text: str, source: str, printed: str = "") -> Statement:
-    """A statement of one of the figures."""
-    return Statement(f"deep_icl/{figure}/{word}", text, source, printed)
 
 
 def many(nu: float, beta: float) -> RotatedStructure:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
@@ -9,11 +10,12 @@ import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
-from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...reproduce import Claim, Figure, Size, stage
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import RotatedStructure, Spectra, draw_spectra, edge, floor, optimum
 from ..laws import law
-from ._rotated import CLOSE, MANY, draw_kinds, flows, gamma_gap, gap_note, say, spaced, trained
+from ._rotated import CLOSE, MANY, draw_kinds, flows, gamma_gap, gap_note, spaced, trained
+from ._say import say
 
 NU, BETA, DIM, WIDTH, RATE = 1.25, 1.0, 64, 8, 2.0
 TIME = 25_000 * RATE / WIDTH  # scalar time at the end of the listed run
@@ -203,46 +205,46 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-SOURCE = "depth figure, as reported"
-
-
-def _say(word: str, text: str, source: str = "derived") -> Statement:
-    return say("depth", word, text, source)
-
-
+_say = partial(say, "depth")
 POWER = _say(
+    "reported",
     "exponent",
     "With N = D the least loss falls as L^-β (local exponent at L = 2²⁰, β = 1, D = 10⁸).",
-    SOURCE,
+    "depth figure",
 )
 FLOOR = _say(
+    "check",
     "floor",
     f"At N = {WIDTH} it stops at the width's floor Σ a z/(λ + z) (mean over drawn contexts at "
     "endless depth and time).",
-    SOURCE,
 )
 LOW = _say(
+    "check",
     "low",
     "The equivalent is too low at so small a width, by up to 1/N: N times the relative gap of the "
     "floor (the largest of N = 4, 8, 16, 32).",
 )
 SUM = _say(
+    "reported",
     "sum",
     "The least loss is about the sum of what depth and width leave alone (ratio, the L furthest "
     "from 1).",
-    "summary law, as reported",
+    "summary law",
 )
 MEDIAN = _say(
+    "check",
     "median",
     "At its best γ the equivalent is the typical context's loss (largest relative gap of the "
     "median of drawn contexts, all depths).",
 )
 TOKENS_CLAIM = _say(
+    "check",
     "tokens",
     f"The matrix Γ, {WIDTH} × {WIDTH}, trained on fresh contexts follows the flow on the mean loss "
     "of drawn contexts (largest relative gap of its mean diagonal from a tenth of the runs on).",
 )
 SMALLER = _say(
+    "new",
     "smaller",
     "The mean over contexts is least at a smaller γ than the equivalent: rare contexts diverge "
     "(γ* over that of the equivalent, the largest of L = 2, 4, 8, 16).",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import xarray as xr
 from numpy.polynomial import Chebyshev
 
 from ...compiling import jit
-from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce import Claim, Figure, Size, stage, step, worst_ratio
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import (
     Init,
@@ -30,6 +31,7 @@ from .. import (
     train_brute,
 )
 from ..laws._tail import spectrum
+from ._say import say
 
 SEED = 0
 ISO = {"alpha": 1.0, "queries": 32, "scale": 0.4, "rate": 0.1}  # the rate times √D is that of Γ
@@ -313,64 +315,72 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str) -> Statement:
-    return Statement(f"deep_icl/full-attention/{word}", text, source)
-
-
-FIG = "full-attention figure, as reported"
+FIG = "full-attention figure"
+_say = partial(say, "full-attention")
 ALIGNED = _say(
+    "reported",
     "aligned",
     "Masked linear attention with aligned weights predicts what the one matrix Γ does (largest gap "
     "relative to the predictions, D = 6, P = 9, L = 5, a random Γ).",
-    "reduced-Γ model, as reported",
+    "reduced-Γ model",
 )
 CONSERVED = _say(
+    "check",
     "conserved",
     "The flow of four weights conserves w_x²/2 − w_q², w_q² − w_k² and w_k² − w_v²: their largest "
     "change is an error of the step, and falls 4 times with a step 4 times smaller.",
-    "derived",
 )
 BALANCED = _say(
+    "reported",
     "balanced",
     "Balanced weights (√2 w, w, w, w) stay balanced, γ = 2w⁵ (largest relative gap over a run).",
-    "full attention, as reported",
+    "full attention",
 )
 ISO_PATH = _say(
+    "reported",
     "iso-tokens",
     "Attention trained on isotropic tokens has the γ of four weights on the exact loss at this D "
     "(largest relative gap in the second half of the run, deepest attention).",
     FIG,
 )
 RRS_PATH = _say(
+    "reported",
     "rrs-tokens",
     "Attention trained on rotated tokens has the γ of four weights on the deterministic equivalent "
     "(largest relative gap in the second half, deepest attention).",
     FIG,
 )
 OFFSET = _say(
+    "check",
     "finite-size",
     "The best loss at finite D lies above that of large D (ratio at L = 1, against its exact "
     "value (1 + 1/D)/(2 + 1/D) over ½).",
-    "derived",
 )
 LAW5 = _say(
+    "reported",
     "time-law",
     "The loss falls as t^-5β/(5β+2) (local log-log slope, L = ∞).",
-    "slope 5β/(5β+2), as reported",
+    "full-attention figure, slope 5β/(5β+2)",
 )
-LAW1 = _say("time-law-gamma", "With γ itself trained it falls as t^-β/(β+2).", "as reported")
+LAW1 = _say(
+    "reported",
+    "time-law-gamma",
+    "With γ itself trained it falls as t^-β/(β+2).",
+    "RRS time law",
+)
 FLOORS = _say(
+    "reported",
     "depth",
     "Four weights end where γ itself does, so that the exponent in depth is the same (largest "
     "relative gap to the best loss, all depths).",
-    "depth exponent unchanged, as reported",
+    "full attention, depth exponent",
 )
 DRIFT = _say(
+    "new",
     "drift",
     "With one layer the noise of the contexts drives the weights along the flat direction of "
     "constant γ: |w_v/w_q − 1| with a step 4 times smaller, over that without, at equal times "
     "(of noise ∝ step: ¼).",
-    "derived",
 )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import xarray as xr
 from scipy.optimize import minimize_scalar
 
 from ...compiling import jit
-from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
+from ...reproduce import Claim, Figure, Size, stage, worst_ratio
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import (
     Isotropic,
@@ -24,6 +25,7 @@ from .. import (
     ridge_loss,
     sample,
 )
+from ._say import say
 
 SEED = 0
 SAFE = 1.5  # γ·edge/L up to which the mean over contexts is not that of rare ones
@@ -306,64 +308,62 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str) -> Statement:
-    return Statement(f"deep_icl/iso-landscape/{word}", text, source)
-
-
+_say = partial(say, "iso-landscape")
 QUIET = _say(
+    "check",
     "minimum",
     "Without noise the minimum is at γ/L = α/(1+α) for every depth (largest gap, α = ½ and 5/4).",
-    "ISO landscape, as reported; every depth derived",
+    "ISO landscape; every depth derived",
 )
 ONE = _say(
+    "reported",
     "noisy-minimum",
     "With noise it moves: at L = 1 to α/(1+α+σ²) (largest gap, α = 9/8).",
-    "derived",
+    "ISO, one layer with noise",
 )
 MOVES = _say(
+    "reported",
     "noise-moves-it",
     "At L = 16 it moves to the left too, the more the larger σ (smallest move of γ/L from one σ to "
     "the next).",
-    "ISO landscape, as reported",
+    "ISO landscape",
 )
 EDGE = _say(
+    "new",
     "edge",
     "The minimum without noise is never beyond the edge of stability: γ*·edge/L = (1+√α)²/(1+α) is "
     "2 at most, at α = 1 (largest gap between the two sides).",
-    "derived",
 )
 EARLY = _say(
+    "regression",
     "early-stopping",
     "At infinite depth with σ² = ¼ the best γ, which stops descent early, ends at .64507, .40003 "
     "and .18216 for α = ½, 1, 2 (largest gap).",
-    "derived",
+    "an earlier computation",
 )
 RIDGE = _say(
+    "regression",
     "ridge",
     "Optimal ridge is lower still, .64039, .39039 and .17539 (largest gap).",
-    "derived",
+    "an earlier computation",
 )
 BOUND = _say(
+    "new",
     "ridge-bound",
     "and no depth beats it (smallest loss over ridge's, all depths).",
-    "derived",
 )
-DEEP = _say(
-    "depth-512",
-    "512 layers are as good as infinitely many (largest gap).",
-    "derived",
-)
+DEEP = _say("check", "depth-512", "512 layers are as good as infinitely many (largest gap).")
 DRAWN = _say(
+    "check",
     "drawn",
     "The integrals are the mean loss of drawn contexts, up to O(1/D) (slope of the gap in D, "
     "log-log, α = 5/4, L = 10, γ·edge/L = 1).",
-    "derived",
 )
 SPOTS = _say(
+    "check",
     "tokens",
     "Attention on tokens at D = 32 has the loss of drawn contexts at D = 32 (largest gap, in "
     "standard errors).",
-    "derived",
 )
 
 

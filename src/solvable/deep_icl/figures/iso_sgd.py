@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, stage, step
 from ...style import THEORY, TRAINING, colour, panels
 from .. import Isotropic, SgdCurve, SgdRun, sgd_curve, train_sgd
+from ._say import say
 
 SEED = 0
 LR, STEPS = 0.03, 100
@@ -193,35 +195,46 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str, printed: str = "") -> Statement:
-    return Statement(f"deep_icl/iso-sgd/{word}", text, source, printed)
-
-
+_say = partial(say, "iso-sgd")
 FORM = _say(
+    "check",
     "recursion",
     "C = |Γ − Γ*|²/D follows C ← aC + b with a = (1−ηc)² + (η²/τ)(1+1/κ)c² and "
     "b = (η²/τ)(1+1/κ)(c−1): where C settles at τ = α = 1, κ = 4, η = 0.1 (simulation, "
     "extrapolated to D → ∞).",
-    "ISO SGD, as reported",
-    "a with η²c in place of η²c² and η²/(1+α) more in a and b, as a public port has it",
+    "derived; accounts have it too",
 )
-VALUE = _say("value", "The recursion gives .0403 there (after 40 steps).", "derived")
+FORM_REPORTED = _say(
+    "reported",
+    "recursion-reported",
+    "C follows the recursion with η²c in place of η²c² in a, and η²/(1+α) more in a and in b: "
+    "where it settles at τ = α = 1, κ = 4, η = 0.1 (simulation, extrapolated to D → ∞).",
+    "ISO SGD, a public port",
+    known="fails",
+)
+VALUE = _say(
+    "regression",
+    "value",
+    "The recursion gives .0403 there (after 40 steps).",
+    "an earlier computation",
+)
 ORDER = _say(
+    "check",
     "finite-size",
     "The simulation is above it by O(1/D) (slope of the gap in D, log-log).",
-    "derived",
 )
 CURVES = _say(
+    "reported",
     "curves",
     "Along all curves |I − Γ|²/D is that of the recursion, up to finite size (largest relative gap "
     "times the smallest of D, B, P, K).",
-    "ISO SGD, as reported",
+    "ISO SGD",
 )
 QUERIES = _say(
+    "new",
     "noisy-queries",
     "Noisy labels of queries add (η²/τ)σ²c/κ to b (where C settles at τ = α = 1, κ = ½, "
     "σ = ½, η = 0.05; simulation extrapolated to D → ∞, over the recursion).",
-    "derived",
 )
 
 
@@ -236,6 +249,7 @@ def _extrapolated(data: xr.Dataset, name: str) -> tuple[float, float]:
 def claims(data: xr.Dataset) -> list[Claim]:
     """The recursion against simulation, and what is left at finite D."""
     ends, error = _extrapolated(data, "check")
+    near = 3.0 * error + abs(float(data.check_mean[-1]) - ends)
     expected = float(data.check_expected)
     gap = data.check_mean.values / expected - 1.0
     unsure = data.check_error.values / expected
@@ -266,10 +280,16 @@ def claims(data: xr.Dataset) -> list[Claim]:
         FORM.judge(
             expected,
             ends,
-            3.0 * error + abs(float(data.check_mean[-1]) - ends),
-            as_printed=data.check_reported[-1],
+            near,
             note=f"Simulated: {told}. Tolerance: three standard errors, and what the extrapolation "
             "moves.",
+        ),
+        FORM_REPORTED.judge(
+            data.check_reported[-1],
+            ends,
+            near,
+            note="The noise of the gradients grows with c², and nothing adds η²/(1+α). Other "
+            "accounts have the recursion that holds.",
         ),
         VALUE.judge(KNOWN, expected, 5e-5),
         ORDER.judge(
@@ -304,7 +324,7 @@ FIGURE = Figure(
     title="Isotropic contexts: SGD of one layer on finite batches",
     settings=SETTINGS,
     constants={"lr": LR, "steps": STEPS, "check": CHECK, "noisy": NOISY},
-    statements=(FORM, VALUE, ORDER, CURVES, QUERIES),
+    statements=(FORM, FORM_REPORTED, VALUE, ORDER, CURVES, QUERIES),
     compute=compute,
     draw=draw,
     claims=claims,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
@@ -9,11 +10,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.ticker import NullFormatter
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, stage, step
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import RotatedStructure, law, loss_curve, optimal_shape, optimum
 from ..laws._curves import DepthCurves, steps
 from ..laws._exact import equivalent
+from ._say import say
 
 NU, BETAS = 1.25, (0.8, 1.5)
 FAR = (1e20, 1e30)  # budgets between which the laws' frontiers are read
@@ -232,16 +234,19 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str = "derived") -> Statement:
-    return Statement(f"deep_icl/optimal-shape/{word}", text, source)
-
-
+_say = partial(say, "optimal-shape")
 SHAPE = {
-    0.8: _say("shape-0.8", "Along the laws' frontier L ∝ N^ν (β = 0.8).", "L ∝ N^ν, as reported"),
-    1.5: _say("shape-1.5", "For β > 1 it is L ∝ N^(ν/β) (β = 1.5)."),
+    0.8: _say(
+        "reported",
+        "shape-0.8",
+        "Along the laws' frontier L ∝ N^ν (β = 0.8).",
+        "compute figures",
+    ),
+    1.5: _say("check", "shape-1.5", "For β > 1 it is L ∝ N^(ν/β) (β = 1.5)."),
 }
 EXACT = {
     beta: _say(
+        "new",
         f"exact-shape-{beta}",
         f"The exact frontier's log-log slope of L in N rises with the budget (β = {beta}: the "
         "slope in the upper half of the budgets with more than one layer, less that in the lower).",
@@ -249,35 +254,48 @@ EXACT = {
     for beta in BETAS
 }
 BELOW = _say(
+    "new",
     "exact-below",
     "At these budgets it has not yet come up to the laws' (upper half of the budgets, less the "
     "laws' slope; the larger of both β).",
 )
 PLAIN = _say(
+    "reported",
     "compute",
     "With the cost tN²L the laws' loss falls as C^-νβ/((3+β)ν+2).",
-    "compute figures, as reported",
+    "compute figures",
 )
 CONTEXT = _say(
+    "new",
     "compute-context",
     "With the cost tP²N²L it falls as C^-νβ/((3+β)ν+4).",
-    "C = tP²N²L, as reported",
+    "the cost of accounts; its power derived",
 )
 MATRIX = _say(
+    "new",
     "compute-matrix",
     "In the time of the matrix Γ, N times as long, a width costs N³: C^-νβ/((3+β)ν+3).",
 )
 SEARCH = _say(
+    "check",
     "search",
     "The search over whole shapes finds a loss that no neighbour's flow is below (largest excess, "
     "relative).",
 )
 FLOW = _say(
+    "check",
     "flow",
     "Its loss is that of γΠ's flow at this shape and (D/N)² times its time (largest relative gap).",
 )
-LOWER = _say("sum-upper", "The sum of the floors is not below the best loss (largest ratio to it).")
-UPPER = _say("sum-lower", "And it is not far above: the smallest ratio of the best loss to it.")
+LOWER = _say(
+    "new", "sum-upper", "The sum of the floors is not below the best loss (largest ratio to it)."
+)
+UPPER = _say(
+    "regression",
+    "sum-lower",
+    "And it is not far above: the smallest ratio of the best loss to it.",
+    "an earlier computation",
+)
 
 
 def claims(data: xr.Dataset) -> list[Claim]:

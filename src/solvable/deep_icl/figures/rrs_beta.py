@@ -1,13 +1,14 @@
 """Rotated structure: the loss in training time for several source exponents β."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
+from ...reproduce import Claim, Figure, Size, stage, worst_ratio
 from ...style import LAW, THEORY, colour, loglog, panels
 from .. import RotatedStructure, draw_spectra, gamma_curve, loss
 from ..laws import law
@@ -19,9 +20,9 @@ from ._rotated import (
     flows,
     gamma_gap,
     gap_note,
-    say,
     trained,
 )
+from ._say import say
 
 NU, DIM, DEPTH, CONTEXT = 1.5, 64, 8, 512
 BETAS = (0.5, 1.0, 1.5, 2.0)
@@ -133,37 +134,36 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-SOURCE = "RRS β sweep, as reported"
-
-
-def _say(word: str, text: str, source: str = SOURCE) -> Statement:
-    return say("rrs-beta", word, text, source)
-
-
+SOURCE = "RRS β sweep"
+_say = partial(say, "rrs-beta")
 POWERS = {
     beta: _say(
+        "reported",
         f"exponent-{beta:g}",
         f"At β = {beta:g} the loss falls as t^-β/(2+β) (local exponent at t = 10⁷, D = 10⁸, "
         "L = P = ∞).",
+        SOURCE,
     )
     for beta in BETAS
 }
 ORDER = _say(
+    "reported",
     "order",
     "The larger β, the lower the loss at the end of the listed run (smallest ratio of the losses "
     f"of neighbouring β, L = {DEPTH}, D = {DIM}).",
+    SOURCE,
 )
 DRAWN = _say(
+    "check",
     "drawn",
     "The equivalent is the mean over drawn contexts of P = 512 tokens (largest relative gap "
     "along the flow beyond 3 standard errors, all β).",
-    "derived",
 )
 TOKENS_CLAIM = _say(
+    "check",
     "tokens",
     "Γ trained on fresh contexts stays γI with the γ of the equivalent (largest relative gap of "
     "its mean diagonal from a tenth of the runs on).",
-    "derived",
 )
 
 

@@ -1,6 +1,7 @@
 """Rotated structure: the loss in training time, and in compute C = Lt at the best depth."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
@@ -8,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
+from ...reproduce import Claim, Figure, Size, stage, worst_ratio
 from ...style import LAW, THEORY, colour, loglog, panels
 from .. import RotatedStructure, gamma_curve
 from ..laws import exponents, law
@@ -21,9 +22,9 @@ from ._rotated import (
     gamma_gap,
     gap_note,
     many,
-    say,
     trained,
 )
+from ._say import say
 
 NU, BETA, DIM, CONTEXT = 1.75, 0.5, 45, 512
 RATE = 3.0  # of Γ's entries
@@ -201,48 +202,60 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-SOURCE = "RRS time figure, as reported"
-
-
-def _say(word: str, text: str, source: str = SOURCE, printed: str = "") -> Statement:
-    return say("rrs-time", word, text, source, printed)
-
-
+SOURCE = "RRS time figure"
+_say = partial(say, "rrs-time")
 POWER = _say(
+    "reported",
     "time",
     "At L = ∞ the loss falls as t^-β/(2+β) (local exponent at t = 10⁶, ν = 1.75, β = 0.5, "
     "D = 10⁸).",
+    SOURCE,
 )
 AMPLITUDE = _say(
+    "new",
     "amplitude",
     "It is cγ^-β with γ = (cβ(β+2)t)^1/(β+2), c = Γ(β)2^-β/(νZ): nothing is fitted (largest "
     "relative gap for t from 10⁴ to 10⁸, three pairs of ν and β, D = 10⁸).",
-    "derived",
 )
 BUDGET = _say(
+    "reported",
     "compute",
     "In C = Lt at the best depth it falls as C^-β/(3+β) (least squares in log-log over "
     "C from 10⁵ to 10⁹, D = 10⁸).",
+    SOURCE,
 )
 TOKENS_CLAIM = _say(
+    "check",
     "tokens",
     "Γ trained on fresh contexts of P = 512 tokens stays γI with the γ of the equivalent (largest "
     "relative gap of its mean diagonal from a tenth of the runs on).",
-    "derived",
 )
 UNITS = _say(
+    "new",
     "units",
     "The matrix Γ moves N times as slowly as dγ/dt = −∂𝓛/∂γ: t of Γ over t of γ when both have "
     "come equally far (N = 45; the deepest run, which is far from its end).",
-    "time units, as reported",
-    "dγ/dt = −∂𝓛/∂γ for Γ itself, as reported",
+)
+UNITS_REPORTED = _say(
+    "reported",
+    "units-reported",
+    "Γ itself follows dγ/dt = −∂𝓛/∂γ: t of Γ over t of γ when both have come equally far (N = 45; "
+    "the deepest run).",
+    "flow equations",
+    known="fails",
 )
 TWO = _say(
+    "check",
     "two",
     "The loss has no factor ½, and so its flow keeps the 2 of the derivative (γ at the end of "
     "the deepest run).",
-    "flow equations, as reported",
-    "the flow without the 2, as reported",
+)
+TWO_REPORTED = _say(
+    "reported",
+    "two-reported",
+    "The flow has no 2: dγ/dt = −½∂𝓛/∂γ (γ at the end of the deepest run).",
+    "flow equations",
+    known="fails",
 )
 
 
@@ -265,13 +278,21 @@ def claims(data: xr.Dataset) -> list[Claim]:
             note=f"Best depths from {int(far.best[0])} to {int(far.best[-1])}.",
         ),
         TOKENS_CLAIM.judge(0.0, gamma_gap(data), CLOSE, note=f"{told} {gap_note(data)}"),
-        UNITS.judge(DIM, end.unit, 0.1 * DIM, as_printed=1.0, note=where),
-        TWO.judge(
-            end.flow_end,
+        UNITS.judge(DIM, end.unit, 0.1 * DIM, note=where),
+        UNITS_REPORTED.judge(
+            1.0,
+            end.unit,
+            0.1 * DIM,
+            note="The gradient in Γ is (∂𝓛/∂γ)I/N, so that Γ needs N times as long; with a time of "
+            f"that unit it would hold. {where}",
+        ),
+        TWO.judge(end.flow_end, end.tokens_gamma[-1], CLOSE * float(end.flow_end), note=where),
+        TWO_REPORTED.judge(
+            end.half_end,
             end.tokens_gamma[-1],
             CLOSE * float(end.flow_end),
-            as_printed=end.half_end,
-            note=where,
+            note="The loss has no ½ that would cancel the 2; expected is γ of the flow at half the "
+            f"time, and with a time of that unit it would hold. {where}",
         ),
     ]
 
@@ -288,7 +309,16 @@ FIGURE = Figure(
         "rate": RATE,
         "exponents": {"time": exponents(NU, BETA).time, "compute": COMPUTE},
     },
-    statements=(POWER, AMPLITUDE, BUDGET, TOKENS_CLAIM, UNITS, TWO),
+    statements=(
+        POWER,
+        AMPLITUDE,
+        BUDGET,
+        TOKENS_CLAIM,
+        UNITS,
+        UNITS_REPORTED,
+        TWO,
+        TWO_REPORTED,
+    ),
     compute=compute,
     draw=draw,
     claims=claims,

@@ -1,15 +1,17 @@
 """Softmax attention on rotated contexts: no theory, but depth helps here as well."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce import Claim, Figure, Size, stage, step
 from ...style import LAW, TRAINING, colour, panels
 from .. import RotatedStructure, train_softmax
+from ._say import say
 
 SEED = 0
 NU, BETA = 1.5, 1.75
@@ -96,21 +98,23 @@ def _last(data: xr.Dataset) -> xr.DataArray:
     return data.loss.isel(step=slice(-max(1, data.sizes["step"] // 10), None)).mean("step")
 
 
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"deep_icl/softmax/{word}", text, "softmax figure, as reported")
-
-
+SOURCE = "softmax figure"
+_say = partial(say, "softmax", "reported")
 ZERO = _say(
-    "learns", "Attention of every depth ends below the zero predictor's loss, 1 (largest end)."
+    "learns",
+    "Attention of every depth ends below the zero predictor's loss, 1 (largest end).",
+    SOURCE,
 )
 DEEPER = _say(
     "deeper",
     "Deeper attention ends lower: the largest ratio of the end to that of the next smaller depth.",
+    SOURCE,
 )
 STABLE = _say(
     "stable",
     "With one rate for all depths training is stable at each: the largest loss after the first "
     "tenth of the run, all depths, stays below the zero predictor's.",
+    SOURCE,
 )
 
 

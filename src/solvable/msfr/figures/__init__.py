@@ -21,4 +21,6 @@ from . import (
 # In the order of the report.
 _PICTURES = (fig2, fig3, fig4, crossover, window, fig5, fig6, fig7, fig8, fig9, fig10)
 _OTHERS = (table1, table2, unseen, errata)
-FIGURES = tuple(module.FIGURE for module in (*_PICTURES, *_OTHERS))
+FIGURES = tuple(
+    module.fig if hasattr(module, "fig") else module.FIGURE for module in (*_PICTURES, *_OTHERS)
+)

@@ -1,4 +1,4 @@
-"""Formulas as the paper writes them, each misprint a keyword whose default is the corrected form.
+"""Formulas as the paper writes them; what it misprints is a method or a keyword of its own.
 
 They are here to be compared with, not to compute with: `msfr.predict` keeps its digits where these
 lose them.
@@ -50,47 +50,68 @@ class AlongContext:
         """Of v − w: ψ ρᵀH⁰ρ."""
         return self.context * ((self.v - self.w) * self.norm) ** 2
 
-    def constant(self, *, half: float = 0.5, power: int = 2) -> float:
-        """C = gh/2, ``gh = (vᵀHv + wᵀHw)² − 4f²`` (40); printed without the ½ and the square."""
-        total = self.context * self.norm**2 * (self.v**2 + self.w**2)
-        f0 = (self.g - self.h) / 4
-        return half * (total**power - 4 * f0**2)
+    @property
+    def f0(self) -> float:
+        """The prediction at the start, (g − h)/4."""
+        return (self.g - self.h) / 4
 
-    def _roots(self, c: float) -> tuple[float, float, float]:
+    @property
+    def _squares(self) -> float:
+        """vᵀHv + wᵀHw at order zero, H = ψH⁰."""
+        return self.context * self.norm**2 * (self.v**2 + self.w**2)
+
+    def constant(self, *, half: float = 0.5, power: int = 2) -> float:
+        """C = gh/2, ``gh = (vᵀHv + wᵀHw)² − 4(vᵀHw)²``, with its ½ and its first power 2."""
+        return half * (self._squares**power - 4 * self.f0**2)
+
+    def printed_constants(self) -> tuple[float, float]:
+        """C as the two forms of (40) print it, H of the second at order zero.
+
+        ``(ηᵀH⁰η)(ρᵀH⁰ρ)`` and ``(vᵀHv + wᵀHw)² − 4 vᵀHw``.
+        """
+        return self.g * self.h / self.context**2, self._squares**2 - 4 * self.f0
+
+    def _roots(self, c: float, f0: float) -> tuple[float, float, float]:
         """λ, P and Q of Theorem 3.1."""
-        strength, f0 = self.strength, (self.g - self.h) / 4
+        strength = self.strength
         lam = np.sqrt(4 * strength**2 + 2 * c)
         top = 4 * f0 * strength + 2 * c + lam * np.sqrt(4 * f0**2 + 2 * c)
         p = top / (2 * (f0 - strength) * (lam - 2 * strength))
         return lam, p, p * (2 * strength - lam) / (2 * strength + lam)
 
-    def theorem(
-        self, t: np.ndarray, c: float | None = None, rate: float | None = None
-    ) -> np.ndarray:
-        """f⁰(t) of Theorem 3.1, for a given C and a."""
-        lam, p, q = self._roots(self.constant() if c is None else c)
-        grow = np.exp((self.rate if rate is None else rate) * lam * t)
+    def theorem(self, t: np.ndarray, c: float | None = None, f0: float | None = None) -> np.ndarray:
+        """f⁰(t) of Theorem 3.1, for a given C and f(0)."""
+        lam, p, q = self._roots(self.constant() if c is None else c, self.f0 if f0 is None else f0)
+        grow = np.exp(self.rate * lam * t)
         return self.strength + lam / 2 * (1 / (1 + p * grow) - 1 / (1 + q * grow))
 
     def balanced(self, t: np.ndarray, *, twice: float = 2.0) -> np.ndarray:
-        """f⁰(t) from v = w (58), whose exponent is printed without the 2."""
+        """f⁰(t) from v = w, whose exponent is −2aΛt; (58) prints −2aλt, where λ = 2Λ."""
         f0 = self.g / 4
         decay = np.exp(-twice * self.rate * self.strength * t)
         return self.strength / (1 + (self.strength - f0) / f0 * decay)
 
     def first_order(
-        self, t: np.ndarray, *, sign: float = 1.0, start: float = 1.0, factor: float = 2.0
+        self,
+        t: np.ndarray,
+        *,
+        sign: float = 1.0,
+        start: float = 1.0,
+        start_n: float | None = None,
+        factor: float = 2.0,
     ) -> np.ndarray:
         """f¹(t) of App. J.
 
         Args:
             t: times.
             sign: of the e^{−2ξt} term of I_z, printed as −1 in (149), (151).
-            start: 1 with the terms I(0), which (150), (151) lack.
-            factor: of m − n, printed as 1 in (137).
+            start: 1 with the terms I(0), which (150), (151) lack, 0 without.
+            start_n: the same of n alone.
+            factor: of m − n.
         """
         strength, rate, c = self.strength, self.rate, self.constant()
-        lam, p, q = self._roots(c)
+        lam, p, q = self._roots(c, self.f0)
+        start_n = start if start_n is None else start_n
         xi = rate * lam / 2
         k = strength * rate / xi
 
@@ -105,7 +126,7 @@ class AlongContext:
             return p**2 * up * strength * (1 - k) + sign * down * strength * (1 + k) + linear
 
         m = (i_u(t) - start * i_u(0.0)) / (q * np.exp(xi * t) + np.exp(-xi * t)) ** 2
-        n = (i_z(t) - start * i_z(0.0)) / (p * np.exp(xi * t) + np.exp(-xi * t)) ** 2
+        n = (i_z(t) - start_n * i_z(0.0)) / (p * np.exp(xi * t) + np.exp(-xi * t)) ** 2
         return (4 * self.theorem(t) + factor * (m - n)) / (4 * self.norm**2)
 
 

@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ...reproduce import Claim, Statement
+from ...reproduce import Claim, Figure, Finding, Quote, Statement, decades
+from ...reproduce.claim import Kind
 from ...reproduce.numerals import number
+from ._labels import of_label
 
 DECADES = 2.0  # over which a law must be seen
 WITHIN = 0.02  # of its exponent
+RULE = "over two decades or more (decades in which the local exponent is within 2 %)."
 START = 0.03  # from which time on gradient descent at lr 1e-3 is to follow the flow
 
 
@@ -67,16 +71,35 @@ def seen(x: Any, local: Any, exponent: float, tolerance: float = WITHIN) -> Seen
     return Seen(float(curve[inside].mean()), float(10.0**low), float(10.0**high))
 
 
-def law_statement(id: str, text: str, source: str, printed: str = "") -> Statement:
+def claim_law(
+    fig: Figure, kind: Kind, source: str, word: str, text: str, symbol: str, *, shift: float = 0.0
+) -> None:
+    """Claim for every α of a figure that a power law in a symbol is seen."""
+    name = "D − ½" if shift else symbol
+
+    def law(d: xr.Dataset, x: float) -> Finding:
+        get = of_label(d, str(x))
+        grid, exponent = get(f"law_{symbol}") - shift, float(get(f"exponent_{symbol}"))
+        found = seen(grid, get(f"local_{symbol}"), exponent)
+        return decades(
+            found, DECADES, note=f"The exponent is {number(exponent)}. {found.words(name)}"
+        )
+
+    law.__doc__ = f"{text} {RULE}"
+    fig.claim(kind, source, word=f"{word}-law-{{x}}", over="alphas")(law)
+
+
+def law_statement(
+    id: str, text: str, source: str, kind: Kind, quote: Quote | None = None
+) -> Statement:
     """That a power law is seen; the number judged is over how many decades."""
-    rule = "over two decades or more (decades in which the local exponent is within 2 %)."
-    return Statement(id, f"{text} {rule}", source, printed)
+    return Statement(id, f"{text} {RULE}", source, kind, quote)
 
 
 def judge_law(
     statement: Statement, x: Any, local: Any, exponent: float, symbol: str, printed: Any = None
 ) -> Claim:
-    """Over how many decades a local exponent is within 2 % of the law's, or of a printed one."""
+    """Over how many decades a local exponent is within 2 % of the law's, or of the quoted one."""
     found = seen(x, local, exponent)
     of_printed = None if printed is None else seen(x, local, printed).decades
     note = f"The exponent is {number(exponent)}. {found.words(symbol)}"

@@ -8,6 +8,7 @@ import optax
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from .. import Run, Task, train
 from ._softmax import (
@@ -209,14 +210,14 @@ def _optimal(data: xr.Dataset) -> xr.Dataset:
     return optimal(data, data.time.values[1:])
 
 
-def _say(word: str, panel: str, text: str) -> Statement:
-    return Statement(f"msfr/fig10/{word}", text, f"Fig. 10{panel}")
+def _say(word: str, kind: Kind, text: str) -> Statement:
+    return Statement(f"msfr/fig10/{word}", text, "Fig. 10, App. I.2", kind)
 
 
 SIZE = {
     a: _say(
         f"size-{10 * a:.0f}",
-        "",
+        "new",
         f"Under AdamW at α = {a} what remains of L is the initial error of the tasks s ≥ D "
         "(largest relative gap of L).",
     )
@@ -225,7 +226,7 @@ SIZE = {
 SIZE_EXPONENT = {
     a: _say(
         f"size-exponent-{10 * a:.0f}",
-        "",
+        "check",  # Table 1 has D, not D − ½
         f"Under AdamW L ∝ (D−½)^(−(α−1)) at α = {a} (exponent of the training).",
     )
     for a in ALPHAS
@@ -233,7 +234,7 @@ SIZE_EXPONENT = {
 DATA = {
     a: _say(
         f"data-{10 * a:.0f}",
-        "",
+        "new",
         f"Under AdamW at α = {a} what remains of L is the initial error of the tasks that the "
         "data set lacks (largest relative gap of L over all N and seeds).",
     )
@@ -242,7 +243,7 @@ DATA = {
 DATA_EXPONENT = {
     a: _say(
         f"data-exponent-{10 * a:.0f}",
-        "",
+        "paper",
         f"Under AdamW L ∝ N^(−(α−1)/α) at α = {a} (exponent of the training, averaged over data "
         "sets).",
     )
@@ -251,7 +252,7 @@ DATA_EXPONENT = {
 NO_LAW = {
     a: _say(
         f"time-{10 * a:.0f}",
-        "",
+        "new",
         f"Under AdamW at α = {a} the law in t is not gradient descent's, and no power law: the "
         "local exponent keeps within 20 % of one number for half a decade at most.",
     )
@@ -260,7 +261,7 @@ NO_LAW = {
 TOGETHER = {
     a: _say(
         f"together-{10 * a:.0f}",
-        "",
+        "new",
         f"AdamW at α = {a} learns all tasks at the same time, whatever p_s (time to halve the "
         "error, slowest task over fastest).",
     )
@@ -268,13 +269,13 @@ TOGETHER = {
 }
 COMPUTE = _say(
     "compute",
-    "",
+    "check",
     f"At α = {COMPUTE_ALPHA} the lower envelope of L(t; D) at fixed C = D·t is that of tasks "
     "s < D which all have the whole model's curve (largest relative gap).",
 )
 COMPUTE_EXPONENT = _say(
     "compute-exponent",
-    "",
+    "new",
     f"Under AdamW the law in C at α = {COMPUTE_ALPHA} is not gradient descent's: its exponent "
     "tends to α−1, that of D.",
 )

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import Init, Task, loss, train
 from ._judging import START, log_points
@@ -113,13 +114,14 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, printed: str = "") -> Statement:
-    return Statement(f"msfr/fig2/{word}", text, "Fig. 2, Theorem 3.1", printed)
+def _say(word: str, kind: Kind, text: str, source: str = "Fig. 2, Theorem 3.1") -> Statement:
+    return Statement(f"msfr/fig2/{word}", text, source, kind)
 
 
 EXACT = {
     c: _say(
         f"exact-{c}",
+        "check",
         f"L(t) of gradient descent at ψ = {c} is that of the exact flow for t ≥ 0.03 (largest "
         "relative gap).",
     )
@@ -127,17 +129,21 @@ EXACT = {
 }
 ZEROTH = _say(
     "order-zero-100",
+    "paper",
     "At ψ = 100 order zero describes training (largest relative gap of L for t ≥ 0.03).",
 )
 SHORT = _say(
     "first-order-5",
-    "At ψ = 5 the first order in 1/ψ (App. J) closes the gap that order zero leaves: what "
-    "remains is "
+    "new",
+    "At ψ = 5 the first order in 1/ψ (App. J, carried over to any start) closes the gap that order "
+    "zero leaves: what remains is "
     "at most a tenth (ratio of the largest relative gaps of L for t ≥ 0.03).",
+    "Fig. 2, App. J",
 )
 BRUTE = {
     c: _say(
         f"tokens-{c}",
+        "check",
         f"Training on real tokens is the reduced dynamics to round-off, ψ = {c} (largest relative "
         "gap of L).",
     )

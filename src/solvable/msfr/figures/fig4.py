@@ -197,7 +197,7 @@ def _symbol(beta: float, gamma: float) -> str:
 
 
 def _say(word: str, text: str, source: str) -> Statement:
-    return Statement(f"msfr/fig4/{word}", text, source)
+    return Statement(f"msfr/fig4/{word}", text, source, "check")
 
 
 def _word(beta: float, gamma: float) -> str:
@@ -221,7 +221,7 @@ FLOW = {
 
 
 def _law(word: str, text: str, source: str) -> Statement:
-    return law_statement(f"msfr/fig4/{word}", text, f"{source}, Table 2")
+    return law_statement(f"msfr/fig4/{word}", text, f"{source}, Table 2", "check")
 
 
 TIME_LAW = {
@@ -290,6 +290,7 @@ FIGURE = Figure(
         "the paper's time law assumes, holds over the window shown (Λ_1 = 1000 where the laws are "
         "judged, at law_tasks and split_tasks). What happens once Λ_s ≪ 1 is msfr/crossover. "
         "Gradient descent needs a small lr (far below 1e-3 with Λ_1 = 100) and covers the first "
-        "stretch; the flow is exact. (b) and (f) show one β and one γ."
+        "stretch; the flow is exact. (b) and (f) show one β and one γ. As what the paper states "
+        "the laws are judged in msfr/table2."
     ),
 )  # fmt: skip

@@ -304,22 +304,21 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, panel: str) -> Statement:
-    return Statement(f"msfr/fig5/{word}", text, f"Fig. 5{panel}, App. H.1")
-
-
 TIME = {
-    a: _say(
-        f"time-{10 * a:.0f}",
+    a: Statement(
+        f"msfr/fig5/time-{10 * a:.0f}",
         f"Softmax attention on source/capacity features has L ∝ t^(−(α−1)/α) at α = {a}.",
-        "(a)",
+        "Fig. 5(a), App. H.1",
+        "paper",
     )
     for a in ALPHAS
 }
-COMPUTE = _say(
-    "compute",
+COMPUTE = Statement(
+    "msfr/fig5/compute",
     f"The least L at compute C = D·t follows C^(−(α−1)/(α+1)) at α = {ALPHAS[0]}.",
-    "(b)",
+    "Fig. 5(b), App. H.1",
+    "paper",
+    known={"quick": "fails", "default": "fails"},
 )
 
 

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int
 from matplotlib.ticker import NullFormatter
 
 from ... import training
-from ...reproduce import Claim, Figure, Size, Statement, stage
+from ...reproduce import Claim, Figure, Quote, Size, Statement, stage
+from ...reproduce.claim import Kind
 from ...style import THEORY, TRAINING, colour, panels
 from .. import exact_flow
 from ..theory._zeroth import residual
@@ -157,22 +158,25 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, printed: str = "") -> Statement:
-    return Statement(f"msfr/fig7/{word}", text, "Fig. 7, App. H.3", printed)
+def _say(word: str, kind: Kind, text: str, quote: Quote | None = None) -> Statement:
+    return Statement(f"msfr/fig7/{word}", text, "Fig. 7, App. H.3", kind, quote)
 
 
 TRAINED = _say(
     "training",
+    "paper",
     "With H² = μH gradient descent follows the closed form with a = pμ "
     "(largest |f − f_theory|/Λ, all starts and times).",
-    printed="a = pμψ",
+    Quote(r"we now define $a_s = \#_s \psi_s \mu_s / N$", "App. H.3, below Eq. (117)"),
 )
 FLOW = _say(
     "flow",
+    "paper",
     "With H² = μH the closed form is the exact gradient flow (largest |f − f_exact|/Λ).",
 )
 ORDER = _say(
     "order",
+    "check",
     "The distance of gradient descent to the closed form falls like the learning rate "
     "(exponent from the two smallest).",
 )
@@ -189,8 +193,9 @@ def claims(data: xr.Dataset) -> list[Claim]:
             gaps[0],
             0.01,
             as_printed=printed,
-            note=f"lr {float(data.lr[0]):g}, {data.sizes['start']} starts; ψ = {EXAMPLES}, as many "
-            "examples as H has terms, in the printed form. Only at ψ = 1 do the two agree.",
+            note=f"lr {float(data.lr[0]):g}, {data.sizes['start']} starts. (118) has no ψ: in the "
+            f"printed form it is {EXAMPLES}, as many examples as H has terms. Only at ψ = 1 do the "
+            "two agree.",
         ),
         FLOW.judge(0.0, flow, 1e-10),
         ORDER.judge(

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import LAW, THEORY, TRAINING, colour, loglog, panels
 from ...training import log_steps
 from .. import Run, Task, train
@@ -228,13 +229,14 @@ def _optimal(data: xr.Dataset) -> xr.Dataset:
     return optimal(data, t[t >= SETTLED * data.attrs["size_lr"]])
 
 
-def _say(word: str, panel: str, text: str) -> Statement:
-    return Statement(f"msfr/fig8/{word}", text, f"Fig. 8{panel}")
+def _say(word: str, kind: Kind, panel: str, text: str) -> Statement:
+    return Statement(f"msfr/fig8/{word}", text, f"Fig. 8{panel}, App. I.1", kind)
 
 
 TIME = {
     a: _say(
         f"time-{10 * a:.0f}",
+        "new",
         "b",
         f"At α = {a} softmax attention follows L(t) = ½ Σ p e(0)² exp(−2p(1+Λ²)t) from step "
         f"{SETTLED} on (largest relative gap of L).",
@@ -244,6 +246,7 @@ TIME = {
 TIME_EXPONENT = {
     a: _say(
         f"time-exponent-{10 * a:.0f}",
+        "paper",
         "b",
         f"L ∝ t^(−(α−1)/α) at α = {a} (exponent of the training).",
     )
@@ -252,6 +255,7 @@ TIME_EXPONENT = {
 TIME_DECADES = {
     a: _say(
         f"time-decades-{10 * a:.0f}",
+        "check",
         "b",
         f"At S = 10⁵ the same theory has an exponent within 2 % of (α−1)/α, α = {a}, over two "
         "decades of t or more.",
@@ -261,6 +265,7 @@ TIME_DECADES = {
 SIZE = {
     a: _say(
         f"size-{10 * a:.0f}",
+        "new",
         "a",
         f"At α = {a} L(D) is the initial error of the tasks s ≥ D and what is left of the others "
         "(largest relative gap of L).",
@@ -270,6 +275,7 @@ SIZE = {
 SIZE_EXPONENT = {
     a: _say(
         f"size-exponent-{10 * a:.0f}",
+        "check",  # Table 1 has D, not D − ½
         "a",
         f"L ∝ (D−½)^(−(α−1)) at α = {a} (exponent of the training).",
     )
@@ -278,6 +284,7 @@ SIZE_EXPONENT = {
 DATA = {
     a: _say(
         f"data-{10 * a:.0f}",
+        "new",
         "c",
         f"At α = {a} every task is learned at the pace of its share #_s/N of the data set "
         "(largest relative gap of L over all N and seeds).",
@@ -287,6 +294,7 @@ DATA = {
 DATA_EXPONENT = {
     a: _say(
         f"data-exponent-{10 * a:.0f}",
+        "paper",
         "c",
         f"L ∝ N^(−(α−1)/α) at α = {a} (exponent of the training, averaged over data sets).",
     )
@@ -294,12 +302,14 @@ DATA_EXPONENT = {
 }
 COMPUTE = _say(
     "compute",
+    "check",
     "d",
     f"At α = {COMPUTE_ALPHA} the lower envelope of L(t; D) at fixed C = D·t is the least of the "
     "theory's L(C/D, D) (largest relative gap).",
 )
 COMPUTE_DECADES = _say(
     "compute-decades",
+    "check",
     "d",
     "At S = 10⁴ the same theory has an exponent within 5 % of (α−1)/(α+1), α = "
     f"{COMPUTE_ALPHA}, over two decades of C or more.",

@@ -9,6 +9,7 @@ import optax
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce.claim import Kind
 from ...style import THEORY, TOKENS, TRAINING, colour
 from .. import Init, LinearAttention, Task, sample, train, train_tokens
 from ..model import predict_tokens
@@ -130,23 +131,27 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"msfr/unseen/{word}", text, "App. A")
+def _say(word: str, kind: Kind, text: str, source: str = "App. A") -> Statement:
+    return Statement(f"msfr/unseen/{word}", text, source, kind)
 
 
 EXACT = _say(
     "constrained",
+    "paper",
     "Trained with v = (0, v_y), w = (w_s, 0) the model predicts every unseen strength Λ̃ "
     "(largest |f − Λ̃|/|Λ̃|).",
+    "App. A, (18)",
 )
 FREE_MISSES = _say(
     "free",
+    "new",
     "Trained without the constraint the model misses the unseen strength Λ̃ = −Λ by at least "
     "Λ (smallest |f − Λ̃|/Λ over tasks).",
 )
 BRUTE = {
     kind: _say(
         f"tokens-{kind}",
+        "check",
         f"Real tokens with unseen strengths are predicted as in the reduction, {word} "
         "(largest |difference| over the largest |f|).",
     )

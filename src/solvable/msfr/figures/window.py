@@ -74,17 +74,20 @@ SMALL = Statement(
     "At the paper's S = 500 the law in t is seen over less than half a decade (decades within "
     "2 %).",
     "Fig. 3b",
+    "new",
 )
 LARGE = Statement(
     "msfr/window/many-tasks",
     "At S = 10⁵ it is seen over four decades (decades within 2 %).",
     "Fig. 3b, Table 1",
+    "new",
 )
 GROWTH = Statement(
     "msfr/window/growth",
     "Tenfold more tasks make the window longer by at least a decade (least growth a decade of S, "
     "from S = 5000 on).",
     "Table 1",
+    "new",
 )
 
 

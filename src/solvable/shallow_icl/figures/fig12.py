@@ -82,7 +82,8 @@ END = say(
     "few-heads",
     "With RH < D pairs of keys and queries training ends at L(M_RH): the first RH directions are "
     "learned (largest relative gap of L).",
-    "Sec. 4 (derived)",
+    "derived",
+    "new",
 )
 
 

@@ -9,6 +9,7 @@ import xarray as xr
 from scipy.signal import find_peaks
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import TRAINING, colour, panels
 from .. import (
     Run,
@@ -182,50 +183,67 @@ def drops(step: np.ndarray, loss: np.ndarray) -> np.ndarray:
     return np.array(found, float)
 
 
-def _say(word: str, text: str, source: str = "Fig. 14") -> Statement:
-    return Statement(f"shallow_icl/fig14/{word}", text, source)
+def _say(word: str, text: str, source: str, kind: Kind) -> Statement:
+    return Statement(f"shallow_icl/fig14/{word}", text, source, kind)
 
 
 ESCAPE = _say(
     "escape",
     "Weights of all blocks first grow by ln(1 + 2ησ₁) a step, σ₁ the top singular value of "
     "E[y_q G_ab x_q,c] on the data set (largest relative gap over fractions and draws).",
-    "Fig. 14 (derived)",
+    "derived",
+    "new",
 )
 RATES = _say(
     "rate",
     "That σ₁ is the population's, in closed form for every fraction f (largest relative gap, the "
     "moments averaged over draws).",
-    "Fig. 14 (derived)",
+    "derived",
+    "new",
 )
 DROPS = tuple(
-    _say(word, f"At f = 0.4 the loss drops {count} (step of the fastest fall, median over draws).")
+    _say(
+        word,
+        f"At f = 0.4 the loss drops {count} (step of the fastest fall, median over draws).",
+        "ours",
+        "regression",
+    )
     for word, count in (("first-drop", "first near step 940"), ("second-drop", "again near 1820"))
 )
 WEIGHTS_FIRST = _say(
     "in-weight",
     "At f = 0.4 the first drop is learning in weights: the test of it falls to 0.346 (lowest, "
     "median over draws).",
+    "ours",
+    "regression",
 )
 CONTEXT_PEAK = _say(
     "in-context",
     "Meanwhile the test in context gets worse than at the start, up to 1.09 (highest, median over "
     "draws).",
+    "ours",
+    "regression",
 )
 TRANSIENT = _say(
     "transient",
     "For 0 < f < 1 what was learned in weights is lost again as learning in context sets in (rise "
     "of the test in weights from its lowest to the end, median over draws, the least over f).",
+    "Fig. 14",
+    "reported",
 )
 ALONE = _say(
     "alone",
     "At f = 0 nothing is learned in context, and at f = 1 nothing in weights (the lowest of either "
     "test over its start, median over draws).",
+    "Fig. 14",
+    "reported",
 )
 BRUTE = _say(
     "tokens",
     "Training a mixture on real tokens is training on its moments to round-off, losses on both "
     "kinds of test included (largest relative gap).",
+    "derived",
+    "check",
 )
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 
 from ...compiling import jit
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import (
     Task,
@@ -306,8 +307,8 @@ def _draw_keys(figure: matplotlib.figure.Figure, axes: Any, key: xr.DataArray) -
     figure.colorbar(image, ax=axes, label="$|k_i \\cdot e_d| / v^*_d$", pad=0.02)
 
 
-def _say(word: str, text: str, source: str = "Fig. 3a") -> Statement:
-    return Statement(f"shallow_icl/fig3/{word}", text, source)
+def _say(word: str, text: str, source: str, kind: Kind) -> Statement:
+    return Statement(f"shallow_icl/fig3/{word}", text, source, kind)
 
 
 NINE = "nine seeds in ten, population, scale 1e-3"
@@ -316,61 +317,73 @@ DROPS = _say(
     "The loss drops D times within four times the published length (number of drops, the seed "
     "furthest off).",
     "Sec. 4.2, Fig. 3a",
+    "reported",
 )
 LEVELS = _say(
     "levels",
     "Between the drops it rests at L(M_m) = tr Λ − Σ_{d≤m} λ_d/γ_d (largest relative gap of a "
     "plateau, all seeds).",
     "eq. (15), Fig. 3a",
+    "reported",
 )
 SMALL_LEVELS = _say(
     "levels-population",
     f"From a small start the plateaus are those levels (largest relative gap; {NINE}).",
     "eq. (15), Fig. 3a",
+    "reported",
 )
 REGRESSION = _say(
     "regression",
     "On a plateau attention is principal component regression in context, M = Σ_{d≤m} w*_d e_d "
     f"e_dᵀ (largest relative gap of M in norm; {NINE}).",
     "eq. (12), Sec. 4.3",
+    "reported",
 )
 ORDER = _say(
     "order",
     "The eigenvectors are learned in the order of their eigenvalues (share of seeds; population).",
     "Sec. 4.2",
+    "reported",
 )
 ALIGNED = _say(
     "aligned",
     "Keys and queries of the learned heads lie along the eigenvectors (least |cosine| on a "
     f"plateau; {NINE}).",
     "eq. (16), Fig. 3c",
+    "reported",
 )
 SIZES_END = _say(
     "sizes",
     "Learned heads end at |v| = (w*_d)^(1/3) (largest relative gap; nine seeds in ten, population, "
     "scale 1e-3).",
     "eq. (17), Fig. 3b",
+    "reported",
 )
 GROWTH = _say(
     "growth",
     "A head grows as τ v̇ = λ²v² − λ³γv⁵ has it, in closed form t(v) (largest gap in units of v*, "
     "median over heads; population, scale 1e-3, from 0.15 v* on).",
     "eq. (18), Fig. 3b",
+    "reported",
 )
 RESTS = _say(
     "fixed-points",
     "All 2^D sets of eigenvectors are fixed points: the gradient vanishes there (largest entry).",
     "eq. (12)",
+    "reported",
 )
 KEPT = _say(
     "conserved",
     "v² − ‖k‖² and ‖k‖² − ‖q‖² of every head are conserved by gradient flow: the drift of gradient "
     "descent halves with the rate (ratio of the drifts, median over seeds).",
     "App. on conservation",
+    "reported",
 )
 BRUTE = _say(
     "tokens",
     "Training on real tokens is the reduced dynamics to round-off (largest relative gap of L).",
+    "derived",
+    "check",
 )
 
 

@@ -83,7 +83,8 @@ GROWTH = say(
     "spare-pair",
     "A head with a spare pair takes up a direction exponentially, at the rate vλ_d² (largest "
     "relative gap of the growth of k and q a step, ln(1 + 2ηvλ_d²)).",
-    "Sec. 5 (rate derived)",
+    "derived",
+    "new",
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import LAW, THEORY, TRAINING, colour, panels
 from .. import (
     Task,
@@ -190,35 +191,43 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str = "Fig. 5, Sec. 6") -> Statement:
-    return Statement(f"shallow_icl/fig5/{word}", text, source)
+def _say(word: str, text: str, source: str, kind: Kind) -> Statement:
+    return Statement(f"shallow_icl/fig5/{word}", text, source, kind)
 
 
 MERGED = _say(
     "merged",
     "Softmax attention with merged keys and queries learns in one drop (the most drops of a run).",
+    "p. 2 and p. 9, Fig. 5",
+    "paper",
 )
 SEPARATE = _say(
     "separate",
     "With separate ones it learns in several drops, as linear attention does (the fewest of a "
     "run).",
+    "p. 2 and p. 9, Fig. 5",
+    "paper",
 )
 SMALL = _say(
     "growth",
     "From a small start the heads' differences grow at the rate (N/(N+1))²‖Λ²‖, that of linear "
     "attention on centred statistics (growth a step over ln(1 + 2η·rate)).",
-    "Derived",
+    "derived",
+    "new",
 )
 MEAN = _say(
     "mean-head",
     "The heads' mean grows more slowly, at ½(√(c² + 4r²) − c) with c = H·E ȳ²: attention that is "
     "still uniform shows it the mean label ȳ, which says nothing (growth a step over that).",
-    "Derived",
+    "derived",
+    "new",
 )
 BRUTE = _say(
     "tokens",
     "Training with the query's row of the attention alone is training on real tokens to round-off "
     "(largest relative gap of L).",
+    "derived",
+    "check",
 )
 
 

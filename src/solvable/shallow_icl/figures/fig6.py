@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce.claim import Kind
 from ...style import colour, panels
 from .. import (
     Start,
@@ -127,8 +128,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"shallow_icl/fig6/{word}", text, "Fig. 6")
+def _say(word: str, text: str, source: str = "Fig. 6", kind: Kind = "reported") -> Statement:
+    return Statement(f"shallow_icl/fig6/{word}", text, source, kind)
 
 
 SHRINK = {
@@ -159,11 +160,15 @@ MERGED_BEFORE = _say(
     "sweep-merged",
     "Merged attention falls through the four mid-levels as in an earlier sweep of ours (largest "
     "relative gap of the times since the first, scales 1e-3 and 1e-2, median over seeds).",
+    "ours",
+    "regression",
 )
 SEPARATE_BEFORE = _say(
     "sweep-separate",
     "The first drop of separate attention in that sweep is one of ours (share of seeds that drop "
     "earlier, scale 0.01 or 0.1, whichever is further from half).",
+    "ours",
+    "regression",
 )
 
 

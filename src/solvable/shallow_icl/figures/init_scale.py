@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
+from ...reproduce.claim import Kind
 from ...style import LAW, THEORY, TOKENS, colour, panels
 from .. import (
     Start,
@@ -134,8 +135,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str, source: str) -> Statement:
-    return Statement(f"shallow_icl/init-scale/{word}", text, source)
+def _say(word: str, text: str, source: str, kind: Kind) -> Statement:
+    return Statement(f"shallow_icl/init-scale/{word}", text, source, kind)
 
 
 LOGARITHM = _say(
@@ -143,24 +144,28 @@ LOGARITHM = _say(
     "Merged attention stays near zero for a time ∝ ln(1/w_init): slope × ‖Λ²‖_F is 1 (least "
     "squares, median over seeds).",
     "eq. (7)",
+    "reported",
 )
 MERGED = _say(
     "merged-theory",
     "Its first drop comes when that of the D + 1 numbers left after the escape does (largest "
     "relative gap, all seeds).",
-    "eq. (7), Sec. 3.2",
+    "derived",
+    "check",
 )
 INVERSE = _say(
     "separate-slope",
     "Separate attention stays near zero for a time ∝ 1/w_init (log-log slope by least squares, "
     "median over seeds).",
-    "Sec. 4.2, eq. (18)",
+    "derived",
+    "new",
 )
 SEPARATE = _say(
     "separate-theory",
     "Its first drop comes when the exactly solved flow of a small head says (largest relative gap, "
     "all seeds).",
-    "Sec. 4.2",
+    "derived",
+    "check",
 )
 
 

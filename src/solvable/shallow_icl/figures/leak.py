@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ...reproduce import Claim, Figure, Size, Statement, stage, step
+from ...reproduce.claim import Kind
 from ...style import LAW, TRAINING, colour, loglog, panels
 from .. import Run, Task, merged, sample, separate, statistics, train
 
@@ -159,8 +160,8 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"shallow_icl/leak/{word}", text, "Sec. 2 (zero blocks; derived)")
+def _say(word: str, text: str, kind: Kind = "new") -> Statement:
+    return Statement(f"shallow_icl/leak/{word}", text, "derived", kind)
 
 
 NAMES = {
@@ -185,6 +186,7 @@ PAIRED = _say(
 PAIRED_LOSS = _say(
     "paired-loss",
     "So that training there is the same with the blocks kept at zero (largest gap of L).",
+    "check",
 )
 GAP = _say(
     "loss",

@@ -158,7 +158,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
 
 
 def _say(word: str, text: str) -> Statement:
-    return Statement(f"shallow_icl/plateaus/{word}", text, "Sec. 4.2 (predictor derived)")
+    return Statement(f"shallow_icl/plateaus/{word}", text, "derived", "new")
 
 
 FIRST = _say(

@@ -15,17 +15,16 @@ from . import (
 )
 
 # In the order of the report.
-_MODULES = (
-    fig4a,
-    fig4b,
-    fig5,
-    fig7a,
-    fig7b,
-    appendix_e,
-    probing,
-    phase,
-    basins,
-    stability,
-    predictors,
+FIGURES = (
+    fig4a.fig,
+    fig4b.fig,
+    fig5.fig,
+    fig7a.fig,
+    fig7b.fig,
+    appendix_e.fig,
+    probing.fig,
+    phase.fig,
+    basins.fig,
+    stability.fig,
+    predictors.fig,
 )
-FIGURES = tuple(module.FIGURE for module in _MODULES)

@@ -1,143 +1,25 @@
 """Appendix E: a whole transformer finds the informative token, and solves the task."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
-from ...style import LAW, THEORY, colour, panels
-from .. import Task, bayes_risk, best_lam, linear_excess, train_transformer, zero_excess
+from ...reproduce import Figure, at_least, at_most, settings_of, step
+from ...reproduce.panels import Panel, band, drawn, level
+from ...style import LAW, THEORY, colour
+from .. import Task, bayes_risk, best_lam, linear_excess, train_transformer
 
-SEED = 0
-LENGTH, NOISE, RATE = 10, 0.1, 0.01
-POINTS = 100  # logged
-WELL = 0.1  # of another predictor's excess risk: what is called well below it
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"dim": 40, "hidden": 100, "batch": 64, "steps": 2000, "repeats": 2},
-    "default": {"dim": 80, "hidden": 200, "batch": 128, "steps": 2000, "repeats": 4},
-    "full": {"dim": 80, "hidden": 200, "batch": 128, "steps": 8000, "repeats": 20},
-}
-
-
-def _task(settings: Mapping[str, Any]) -> Task:
-    return Task(settings["dim"], LENGTH, noise=NOISE)
-
-
-def _run(settings: Mapping[str, Any]) -> xr.Dataset:
-    seeds = list(range(SEED, SEED + settings["repeats"]))
-    how = {name: settings[name] for name in ("hidden", "batch", "steps")}
-    run = train_transformer(
-        _task(settings),
-        lr=RATE,
-        seed=seeds,
-        log_every=settings["steps"] // POINTS,
-        progress=step,
-        **how,
-    )
-    return xr.Dataset(
-        {
-            "excess": (("repeat", "step"), np.asarray(run.loss)),
-            "attention": (("repeat", "step"), np.asarray(run.attention)),
-        },
-        coords={"repeat": seeds, "step": run.step},
-    )
-
-
-def compute(size: Size) -> xr.Dataset:
-    """The runs, and what other predictors lose."""
-    settings = SETTINGS[size]
-    task = _task(settings)
-    found = stage("runs", lambda: _run(settings))
-    return found.assign_attrs(
-        dim=task.dim,
-        zero=float(zero_excess(task)),
-        linear=float(linear_excess(task)),
-        oracle=best_lam(task).excess,
-        bayes=bayes_risk(task, seed=SEED).excess,
-    )
-
-
-def _band(axes: Any, values: xr.DataArray, k: int) -> None:
-    """The mean over repeats, and from the 2.5 % to the 97.5 % quantile."""
-    low, high = np.quantile(values.values, [0.025, 0.975], axis=values.get_axis_num("repeat"))
-    axes.fill_between(values.step, low, high, color=colour(k), alpha=0.2, linewidth=0.0)
-    axes.plot(values.step, values.mean("repeat"), color=colour(k), label="transformer")
-    axes.set_xlabel("step")
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """Excess risk, and attention to the informative token."""
-    figure, (risk, weight) = panels(2)
-    _band(risk, data.excess, 0)
-    risk.axhline(data.attrs["linear"], color=colour(1), label="best linear predictor", **THEORY)
-    risk.axhline(data.attrs["oracle"], color=colour(2), label="erf oracle, best λ", **THEORY)
-    risk.set_yscale("log")
-    risk.set_ylabel("test excess risk")
-    risk.legend(fontsize=8.0, loc="upper right", bbox_to_anchor=(1.0, 0.8))
-    _band(weight, data.attention, 0)
-    weight.axhline(1.0 / LENGTH, **LAW)
-    weight.set_ylim(0.0, 1.03)
-    weight.set_ylabel("attention on token $J_0$")
-    return figure
-
-
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"single_location/appendix-e/{word}", text, "Appendix E")
-
-
-LINEAR = _say(
-    "linear",
-    "A whole transformer, trained by SGD, solves the task: its excess risk falls well below the "
-    "best linear predictor's (their ratio at the end, mean over repeats).",
-)
-ORACLE = _say(
-    "oracle",
-    "It falls well below that of the erf oracle at its best λ too: softmax needs no small λ to "
-    "keep the other tokens out (the ratio).",
-)
-ATTENTION = _say(
-    "attention",
-    "Its attention has found the informative token (weight at the end, mean over repeats).",
-)
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """The last log point against other predictors."""
-    last = data.isel(step=-1)
-    excess, weight = float(last.excess.mean()), last.attention
-    bayes = data.attrs["bayes"]
-    words = f"Excess {excess:.4f}, worst repeat {float(last.excess.max()):.4f}; "
-    return [
-        LINEAR.judge(
-            WELL,
-            excess / data.attrs["linear"],
-            "at most",
-            note=f"{words}linear {data.attrs['linear']:.4f}, Bayes {bayes:.1e}.",
-        ),
-        ORACLE.judge(
-            WELL,
-            excess / data.attrs["oracle"],
-            "at most",
-            note=f"Oracle {data.attrs['oracle']:.4f}.",
-        ),
-        ATTENTION.judge(
-            0.95, weight.mean(), "at least", note=f"Worst repeat {float(weight.min()):.3f}."
-        ),
-    ]
-
-
-FIGURE = Figure(
-    id="single_location/appendix-e",
-    title="A one-layer transformer trained on the task by SGD",
-    settings=SETTINGS,
-    constants={"length": LENGTH, "gamma2": 0.5, "noise": NOISE, "lr": RATE, "points": POINTS},
-    statements=(LINEAR, ORACLE, ATTENTION),
-    compute=compute,
-    draw=draw,
-    claims=claims,
+fig = Figure(
+    "single_location/appendix-e",
+    "A one-layer transformer trained on the task by SGD",
+    settings={
+        "quick": {"dim": 40, "hidden": 100, "batch": 64, "steps": 2000, "repeats": 2},
+        "default": {"dim": 80, "hidden": 200, "batch": 128, "steps": 2000, "repeats": 4},
+        "full": {"dim": 80, "hidden": 200, "batch": 128, "steps": 8000, "repeats": 20},
+    },
+    constants={"length": 10, "gamma2": 0.5, "noise": 0.1, "lr": 0.01, "points": 100},
     note=(
         "Known of the published setting are the initialisation (K, V, W₁, W₂ Gaussian with "
         "variance 2/(rows + columns), Q and biases 0, θ with variance 1/d²), L = 10, d = p = 80, "
@@ -150,5 +32,67 @@ FIGURE = Figure(
         "the default has its first 2000 steps, four times, --quick d = p = 40, m = 100 and batches "
         "of 64."
     ),
-    seed=SEED,
 )
+
+
+@fig.data
+def runs(settings: Any) -> xr.Dataset:
+    """The runs, and what other predictors lose."""
+    task = Task(settings.dim, settings.length, settings.gamma2**0.5, settings.noise)
+    seeds = list(range(settings.seed, settings.seed + settings.repeats))
+    how = {name: getattr(settings, name) for name in ("lr", "hidden", "batch", "steps")}
+    how |= {"log_every": settings.steps // settings.points, "progress": step}
+    run = train_transformer(task, seed=seeds, **how)
+    return xr.Dataset(
+        {
+            "excess": (("repeat", "step"), np.asarray(run.loss)),
+            "attention": (("repeat", "step"), np.asarray(run.attention)),
+            "linear": float(linear_excess(task)),
+            "oracle": best_lam(task).excess,
+            "bayes": bayes_risk(task, seed=settings.seed).excess,
+        },
+        coords={"repeat": seeds, "step": run.step},
+    )
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """Excess risk, and attention to the informative token."""
+    chance, look = 1.0 / settings_of(d).length, {"zorder": 2, **THEORY}
+    risks = [
+        band(d.step, d.excess, "transformer"),
+        level(float(d.linear), color=colour(1), label="best linear predictor", **look),
+        level(float(d.oracle), color=colour(2), label="erf oracle, best λ", **look),
+    ]
+    weights = [band(d.step, d.attention), level(chance, zorder=2, **LAW)]
+    place = {"fontsize": 8.0, "loc": "upper right", "bbox_to_anchor": (1.0, 0.8)}
+    own = [lambda axes: axes.legend(**place)]
+    return drawn(
+        Panel("step", "test excess risk", risks, log="y", legend=0, more=own),
+        Panel("step", "attention on token $J_0$", weights, ylim=(0.0, 1.03), legend=0),
+    )
+
+
+@fig.claim("reported", "Appendix E")
+def linear(d):
+    """A whole transformer, trained by SGD, solves the task: its excess risk falls well below the
+    best linear predictor's (their ratio at the end, mean over repeats)."""
+    last, told = d.excess.isel(step=-1), float(d.linear)
+    words = f"Excess {float(last.mean()):.4f}, worst repeat {float(last.max()):.4f}; linear "
+    words += f"{told:.4f}, Bayes {float(d.bayes):.1e}."
+    return at_most(last.mean() / told, 0.1, because="what is called well below", note=words)
+
+
+@fig.claim("new", "ours")
+def oracle(d):
+    """It falls well below that of the erf oracle at its best λ too: softmax needs no small λ to
+    keep the other tokens out (the ratio)."""
+    ratio, words = d.excess.isel(step=-1).mean() / d.oracle, f"Oracle {float(d.oracle):.4f}."
+    return at_most(ratio, 0.1, because="what is called well below", note=words)
+
+
+@fig.claim("new", "ours")
+def attention(d):
+    """Its attention has found the informative token (weight at the end, mean over repeats)."""
+    weight = d.attention.isel(step=-1)
+    return at_least(weight.mean(), 0.95, note=f"Worst repeat {float(weight.min()):.3f}.")

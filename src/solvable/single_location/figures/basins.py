@@ -1,332 +1,54 @@
 """Where runs end: at the oracle, or at the swapped minimum that panel 1 of Fig. 7b hides."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
-from ...style import TOKENS, colour, panels
-from .. import (
-    Run,
-    Task,
-    crossover_lam,
-    decay,
-    oracle_excess,
-    origin_growth,
-    saddle,
-    sphere,
-    swapped,
-    train,
-)
+from ...reproduce import Figure, at_least, at_most, near, settings_of, step, worst_ratio
+from ...reproduce.panels import Mark, Panel, drawn, entry, level, line, tokens, upright
+from ...style import colour
+from .. import Run, Task, decay, sphere, train
+from ..theory import crossover_lam, oracle_excess, origin_growth, saddle, swapped
 
-SEED = 0
-LENGTH = 10
-RATES = {"small": 4e-3, "large": 2e-3}  # for large λ and d the larger step is unstable
-LARGE = 0.4
-SETTLED = 0.9  # |ν| at the oracle, |η| at the swapped minimum
-COIN = 0.2  # λ up to which both growth rates are nearly equal
-SCHEDULE = {"dim": 400, "first": 1.0, "rate": 1e-4, "lr": 4e-3, "steps": 30_000}
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {
-        "runs": 150,
-        "time": 40.0,
-        "lam": {"400": (0.05, 0.1, 0.9), "80": (0.1, 0.9)},
-    },
-    "default": {
-        "runs": 800,
-        "time": 60.0,
-        "lam": {"400": (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9), "80": (0.05, 0.1, 0.3, 0.5, 0.9)},
-    },
-    "full": {
-        "runs": 6000,
-        "time": 120.0,
-        "lam": {
-            "400": (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
-            "80": (0.02, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
-        },
-    },
-}
-# Shares of the oracle in 600 runs of another code, at (d, λ); and of failures of the schedule.
+# Shares of the oracle in 600 runs of another code, by d and λ; and of failures of the schedule.
 BEFORE = {
-    (400, 0.02): 0.47,
-    (400, 0.05): 0.50,
-    (400, 0.1): 0.50,
-    (400, 0.2): 0.515,
-    (400, 0.3): 0.51,
-    (400, 0.5): 0.69,
-    (400, 0.9): 0.965,
-    (80, 0.1): 0.54,
-    (80, 0.5): 0.65,
-    (80, 0.9): 0.86,
+    400: {0.02: 0.47, 0.05: 0.50, 0.1: 0.50, 0.2: 0.515, 0.3: 0.51, 0.5: 0.69, 0.9: 0.965},
+    80: {0.1: 0.54, 0.5: 0.65, 0.9: 0.86},
 }
 BEFORE_RUNS, BEFORE_FAILED = 600, 0.038
 BETTER = ((400, 0.05), (80, 0.1))  # (d, λ) at which the swapped minimum is the better one
+ENDS = {"oracle": "to the oracle", "swapped": "to the swapped minimum"}
 
-
-def wilson(hits: Any, runs: int) -> tuple[Any, Any]:
-    """Wilson's 95 % interval of a share.
-
-    >>> [round(float(end), 4) for end in wilson(5, 10)]
-    [0.2366, 0.7634]
-    """
-    z = 1.959963984540054
-    share = np.asarray(hits) / runs
-    middle = (share + z**2 / (2.0 * runs)) / (1.0 + z**2 / runs)
-    half = z / (1.0 + z**2 / runs) * np.sqrt(share * (1 - share) / runs + z**2 / (4 * runs**2))
-    return middle - half, middle + half
-
-
-def deviation(share: float, runs: int, other: float, others: int) -> float:
-    """The difference of two shares in standard errors of it."""
-    pooled = (share * runs + other * others) / (runs + others)
-    return (share - other) / math.sqrt(pooled * (1.0 - pooled) * (1.0 / runs + 1.0 / others))
-
-
-def _ends(run: Run) -> dict[str, np.ndarray]:
-    """Which of the runs are at the oracle, and which at the swapped minimum."""
-    nu, eta = (np.abs(np.asarray(x)[:, -1]) for x in (run.nu, run.eta))
-    oracle = nu > SETTLED
-    return {"oracle": oracle, "swapped": (eta > SETTLED) & ~oracle}
-
-
-def _case(settings: Mapping[str, Any], dim: int, lam: float, seed: int) -> xr.Dataset:
-    """Runs from the sphere at one λ."""
-    task = Task(dim, LENGTH)
-    lr = RATES["large" if lam > LARGE and dim > 100 else "small"]
-    steps = round(settings["time"] / lr)
-    start = sphere(task, settings["runs"], seed=seed)
-    run = train(task, start, lam=lam, lr=lr, steps=steps, log_every=steps, progress=step)
-    loss, found = np.asarray(run.loss)[:, -1], {}
-    for name, there in _ends(run).items():
-        found[name] = int(there.sum())
-        found[f"{name}_excess"] = float(np.median(loss[there])) if there.any() else np.nan
-    found["oracle_theory"] = float(oracle_excess(task, lam))
-    found["swapped_theory"] = float(swapped(task, lam).excess)
-    return xr.Dataset(
-        {name: ("case", [value]) for name, value in found.items()},
-        coords={"dim": ("case", [dim]), "lam": ("case", [lam])},
-    )
-
-
-def _constant(settings: Mapping[str, Any]) -> xr.Dataset:
-    """Every λ at every dimension, each with starts of its own."""
-    cases = [(int(dim), lam) for dim, lams in settings["lam"].items() for lam in lams]
-    found = [_case(settings, dim, lam, SEED + k) for k, (dim, lam) in enumerate(cases)]
-    return xr.concat(found, dim="case")
-
-
-def _schedule(settings: Mapping[str, Any]) -> xr.Dataset:
-    """The schedule of Fig. 4a, read when every run is on its way to one of the two."""
-    task = Task(SCHEDULE["dim"], LENGTH)
-    steps = SCHEDULE["steps"]
-    run = train(
-        task,
-        sphere(task, settings["runs"], seed=SEED + 1000),
-        lam=decay(SCHEDULE["first"], SCHEDULE["rate"]),
-        lr=SCHEDULE["lr"],
-        steps=steps,
-        log_every=steps,
-        progress=step,
-    )
-    return xr.Dataset({f"schedule_{name}": int(there.sum()) for name, there in _ends(run).items()})
-
-
-def _theory() -> xr.Dataset:
-    """Risks of both minima and rates of growth at the origin, against λ."""
-    lam, task = np.geomspace(0.015, 1.2, 120), Task(400, LENGTH)
-    rows = {
-        "oracle_risk": oracle_excess(task, lam),
-        "swapped_risk": swapped(task, lam).excess,
-        "oracle_rate": saddle(task, lam).growth,
-        "swapped_rate": origin_growth(task, lam),
-    }
-    return xr.Dataset(
-        {name: ("fine", np.asarray(values)) for name, values in rows.items()},
-        coords={"fine": lam},
-        attrs={"crossover": crossover_lam(task)},
-    )
-
-
-def compute(size: Size) -> xr.Dataset:
-    """Ends of runs at constant λ and with the schedule, and the theory of both minima."""
-    settings = SETTINGS[size]
-    parts = [
-        stage("constant", lambda: _constant(settings)),
-        stage("schedule", lambda: _schedule(settings)),
-        _theory(),
-    ]
-    found = xr.merge(parts, combine_attrs="no_conflicts")
-    return found.assign_attrs(runs=settings["runs"])
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """Shares with their intervals, the risks of both minima, and the rates that decide."""
-    figure, (shares, risks, rates) = panels(3)
-    runs = data.attrs["runs"]
-    for k, dim in enumerate(np.unique(data.dim.values)[::-1]):
-        here = data.isel(case=data.dim.values == dim)
-        low, high = wilson(here.oracle.values, runs)
-        share = here.oracle.values / runs
-        shares.errorbar(
-            here.lam * (1.0 + 0.03 * k),
-            share,
-            [share - low, high - share],
-            color=colour(k),
-            marker="o",
-            markersize=3.0,
-            linewidth=1.0,
-            label=f"constant λ, $d = {dim}$",
-        )
-    failed = int(data.schedule_swapped)
-    low, high = wilson(failed, runs)
-    shares.axhspan(1.0 - high, 1.0 - low, color=colour(2), alpha=0.35, linewidth=0.0)
-    shares.plot([], [], color=colour(2), linewidth=5, alpha=0.4, label="schedule of Fig. 4a")
-    shares.axhline(0.5, color="0.6", linewidth=0.7, zorder=0)
-    shares.set_ylim(0.3, 1.02)
-    shares.set_ylabel("share of runs at the oracle")
-    shares.legend(fontsize=8.0, loc="upper left", bbox_to_anchor=(0.0, 0.88))
-    here = data.isel(case=data.dim.values == SCHEDULE["dim"])
-    for k, name in enumerate(("oracle", "swapped")):
-        risks.plot(data.fine, data[f"{name}_risk"], color=colour(k), label=f"{name}, theory")
-        risks.plot(here.lam, here[f"{name}_excess"], color=colour(k), label="runs", **TOKENS)
-        way = "to the oracle" if name == "oracle" else "to the swapped minimum"
-        rates.plot(data.fine, data[f"{name}_rate"], color=colour(k), label=way)
-    risks.axvline(data.attrs["crossover"], color="0.6", linewidth=0.7, zorder=0)
-    risks.set_yscale("log")
-    risks.set_ylabel("excess risk, $d = 400$")
-    rates.set_ylabel("growth rate at the origin, $d = 400$")
-    for each in (shares, risks, rates):
-        each.set_xscale("log")
-        each.set_xlabel(r"inverse temperature $\lambda$")
-    for each in (risks, rates):
-        each.legend(fontsize=8.0)
-    return figure
-
-
-def _say(word: str, text: str, source: str) -> Statement:
-    return Statement(f"single_location/basins/{word}", text, source)
-
-
-TOSS = _say(
-    "coin",
-    f"From random starts a small constant λ (up to {COIN:g}, d = 400) is a coin toss between the "
-    "oracle and the swapped minimum (share at the oracle).",
-    "Fig. 7b (shares derived)",
-)
-FAVOURED = _say(
-    "favoured",
-    "A large λ favours the oracle, towards which the origin is then left faster (share at the "
-    "oracle, λ = 0.9, d = 400).",
-    "Fig. 7a (shares derived)",
-)
-SHARES = _say(
-    "shares",
-    "Shares at the oracle are those that another code found in 600 runs (largest difference in "
-    "standard errors of it).",
-    "Figs. 7a, 7b (shares derived)",
-)
-FAILURES = _say(
-    "schedule",
-    "The decreasing λ of Fig. 4a leaves a few per cent of random starts at the swapped minimum "
-    "(share of runs).",
-    "Fig. 4a (share derived)",
-)
-RISKS = _say(
-    "risks",
-    "Runs end at the risks of the two minima (largest relative gap of their median; d = 400, "
-    "λ = 0.05 and d = 80, λ = 0.1).",
-    "Theorem 1, Fig. 7b (minimum derived)",
-)
-ORDER = _say(
-    "order",
-    "At small λ the swapped minimum is the better predictor (risk of its runs over that of the "
-    "oracle's, the larger of the two ratios).",
-    "derived",
-)
-
-
-def _cases(data: xr.Dataset) -> dict[tuple[int, float], xr.Dataset]:
-    """Every case by its dimension and λ."""
-    places = zip(data.dim.values.tolist(), data.lam.values.tolist(), strict=True)
-    return {place: data.isel(case=k) for k, place in enumerate(places)}
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """Shares, risks, and which of the minima is better."""
-    runs = data.attrs["runs"]
-    small = (data.dim.values == SCHEDULE["dim"]) & (data.lam.values <= COIN)
-    tossed, heads = runs * int(small.sum()), int(data.oracle.values[small].sum())
-    cases, apart = _cases(data), {}
-    for (dim, lam), share in BEFORE.items():
-        if (dim, lam) in cases:
-            here = float(cases[dim, lam].oracle) / runs
-            z = deviation(here, runs, share, BEFORE_RUNS)
-            apart[f"d = {dim}, λ = {lam:g}: {here:.3f} ({share:g})"] = z
-    failed = int(data.schedule_swapped) / runs
-    low, high = (float(end) for end in wilson(int(data.schedule_swapped), runs))
-    spread = math.sqrt(BEFORE_FAILED * (1.0 - BEFORE_FAILED) * (1.0 / runs + 1.0 / BEFORE_RUNS))
-    both = {(dim, lam): cases[dim, lam] for dim, lam in BETTER}
-    gaps = [
-        worst_ratio(here[f"{name}_excess"], here[f"{name}_theory"])
-        for name in ("oracle", "swapped")
-        for here in both.values()
-    ]
-    ratios = [float(here.swapped_excess / here.oracle_excess) for here in both.values()]
-    order = "; ".join(
-        f"d = {dim}, λ = {lam:g}: {float(here.swapped_excess):.4f} against "
-        f"{float(here.oracle_excess):.4f}"
-        for (dim, lam), here in both.items()
-    )
-    best = cases[SCHEDULE["dim"], 0.9]
-    left = 1.0 - (data.oracle + data.swapped).sum() / (runs * data.sizes["case"])
-    return [
-        TOSS.judge(
-            0.5, heads / tossed, 3.0 * 0.5 / math.sqrt(tossed), note=f"{tossed} runs, 3 σ allowed."
-        ),
-        FAVOURED.judge(0.9, best.oracle / runs, "at least", note=f"{runs} runs."),
-        SHARES.judge(
-            0.0,
-            max(map(abs, apart.values())),
-            3.0,
-            note=f"Share here (there): {'; '.join(apart)}. At neither minimum: {float(left):.2%}.",
-        ),
-        FAILURES.judge(
-            BEFORE_FAILED,
-            failed,
-            3.0 * spread,
-            note=f"{runs} runs at step {SCHEDULE['steps']}, 95 % interval {low:.3f} to {high:.3f}; "
-            f"expected is what {BEFORE_RUNS} runs of another code gave, 3 σ of both allowed.",
-        ),
-        RISKS.judge(0.0, max(gaps), 2e-3),
-        ORDER.judge(
-            1.0,
-            max(ratios),
-            "at most",
-            note=f"{order}. At d = 400 they change places at λ = {data.attrs['crossover']:.4f}.",
-        ),
-    ]
-
-
-FIGURE = Figure(
-    id="single_location/basins",
-    title="Shares of runs that end at the oracle or at the swapped minimum, against λ",
-    settings=SETTINGS,
-    constants={
-        "length": LENGTH,
-        "gamma2": 0.5,
-        "lr": RATES,
-        "large": LARGE,
-        "settled": SETTLED,
-        "schedule": SCHEDULE,
+fig = Figure(
+    "single_location/basins",
+    "Shares of runs that end at the oracle or at the swapped minimum, against λ",
+    settings={
+        "quick": {"runs": 150, "time": 40.0, "lam": {"400": (0.05, 0.1, 0.9), "80": (0.1, 0.9)}},
+        "default": {
+            "runs": 800,
+            "time": 60.0,
+            "lam": {"400": (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9), "80": (0.05, 0.1, 0.3, 0.5, 0.9)},
+        },
+        "full": {
+            "runs": 6000,
+            "time": 120.0,
+            "lam": {
+                "400": (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
+                "80": (0.02, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
+            },
+        },
     },
-    statements=(TOSS, FAVOURED, SHARES, FAILURES, RISKS, ORDER),
-    compute=compute,
-    draw=draw,
-    claims=claims,
+    constants={
+        "length": 10,
+        "gamma2": 0.5,
+        "lr": {"small": 4e-3, "large": 2e-3},  # for large λ and d the larger step is unstable
+        "large": 0.4,
+        "settled": 0.9,  # |ν| at the oracle, |η| at the swapped minimum
+        "schedule": {"dim": 400, "first": 1.0, "rate": 1e-4, "lr": 4e-3, "steps": 30_000},
+    },
     note=(
         "Not in the paper, whose Fig. 7b has both ends. At the swapped minimum k is along v* and v "
         "along k*: κ = ν = 0, η = ±1, θη > 0; erf, linear on v*, is multiplied by the constant "
@@ -337,5 +59,172 @@ FIGURE = Figure(
         "intervals. (c): growth rates of κ, ν and of θ, η at the origin, where all runs start; "
         "while they are equal, nothing tells the two ends apart."
     ),
-    seed=SEED,
 )
+
+
+def wilson(hits: Any, runs: int) -> tuple[Any, Any]:
+    """Wilson's 95 % interval of a share.
+
+    >>> [round(float(end), 4) for end in wilson(5, 10)]
+    [0.2366, 0.7634]
+    """
+    z2, hits = 1.959963984540054**2, np.asarray(hits)
+    middle, half = hits + z2 / 2.0, np.sqrt(z2 * (hits * (runs - hits) / runs + z2 / 4.0))
+    return (middle - half) / (runs + z2), (middle + half) / (runs + z2)
+
+
+def _ends(settings: Any, task: Task, seed: int, **how: Any) -> tuple[Run, dict[str, np.ndarray]]:
+    """Runs from the sphere; which are at the oracle at the end, which at the swapped minimum."""
+    start = sphere(task, settings.runs, seed=seed)
+    run = train(task, start, log_every=how["steps"], progress=step, **how)
+    nu, eta = (np.abs(np.asarray(x)[:, -1]) > settings.settled for x in (run.nu, run.eta))
+    return run, {"oracle": nu, "swapped": eta & ~nu}
+
+
+@fig.data
+def constant(settings: Any) -> xr.Dataset:
+    """Every λ at every dimension, each with starts of its own."""
+    cases, parts = [(int(dim), lam) for dim, lams in settings.lam.items() for lam in lams], []
+    for k, (dim, lam) in enumerate(cases):
+        task = Task(dim, settings.length, settings.gamma2**0.5)
+        lr = settings.lr["large" if lam > settings.large and dim > 100 else "small"]
+        how = {"lam": lam, "lr": lr, "steps": round(settings.time / lr)}
+        run, ends = _ends(settings, task, settings.seed + k, **how)
+        loss, found = np.asarray(run.loss)[:, -1], {"dim": dim, "lam": lam}
+        for name, there in ends.items():
+            found[name] = int(there.sum())
+            found[f"{name}_excess"] = float(np.median(loss[there])) if there.any() else np.nan
+        found["oracle_theory"] = float(oracle_excess(task, lam))
+        found["swapped_theory"] = float(swapped(task, lam).excess)
+        parts.append(found)
+    columns = {name: ("case", [found[name] for found in parts]) for name in parts[0]}
+    return xr.Dataset(columns).set_coords(["dim", "lam"])
+
+
+@fig.data
+def scheduled(settings: Any) -> xr.Dataset:
+    """The schedule of Fig. 4a, read when every run is on its way to one of the two."""
+    asked = settings.schedule
+    task = Task(asked["dim"], settings.length, settings.gamma2**0.5)
+    how = {"lam": decay(asked["first"], asked["rate"]), "lr": asked["lr"], "steps": asked["steps"]}
+    _, ends = _ends(settings, task, settings.seed + 1000, **how)
+    return xr.Dataset({f"schedule_{name}": int(there.sum()) for name, there in ends.items()})
+
+
+@fig.data
+def minima(settings: Any) -> xr.Dataset:
+    """Risks of both minima and rates of growth at the origin, against λ."""
+    task = Task(settings.schedule["dim"], settings.length, settings.gamma2**0.5)
+    lam = np.geomspace(0.015, 1.2, 120)
+    rows = {"oracle_risk": oracle_excess(task, lam), "swapped_risk": swapped(task, lam).excess}
+    rows |= {"oracle_rate": saddle(task, lam).growth, "swapped_rate": origin_growth(task, lam)}
+    found = {name: ("fine", np.asarray(values)) for name, values in rows.items()}
+    return xr.Dataset(found | {"crossover": crossover_lam(task), "fine": lam})
+
+
+def _shares(d: xr.Dataset, dim: int, k: int) -> Mark:
+    """Shares at one dimension, with their intervals."""
+    here, runs = d.isel(case=d.dim.values == dim), settings_of(d).runs
+    share, (low, high) = here.oracle.values / runs, wilson(here.oracle.values, runs)
+    look = {"marker": "o", "markersize": 3.0, "linewidth": 1.0, "color": colour(k)}
+    look |= {"label": f"constant λ, $d = {dim}$", "yerr": [share - low, high - share]}
+    return Mark(lambda axes: axes.errorbar(here.lam * (1.0 + 0.03 * k), share, **look))
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """Shares with their intervals, the risks of both minima, and the rates that decide."""
+    given = settings_of(d)
+    here = d.isel(case=d.dim.values == given.schedule["dim"])
+    low, high = wilson(int(d.schedule_swapped), given.runs)
+    shaded = {"color": colour(2), "alpha": 0.35, "linewidth": 0.0}
+    shares = [_shares(d, dim, k) for k, dim in enumerate(np.unique(d.dim.values)[::-1])]
+    shares.append(Mark(lambda axes: axes.axhspan(1.0 - high, 1.0 - low, **shaded)))
+    shares += [entry("schedule of Fig. 4a", color=colour(2), linewidth=5, alpha=0.4), level(0.5)]
+    risks, rates = [upright(float(d.crossover))], []
+    for k, (name, way) in enumerate(ENDS.items()):
+        risks.append(line(d.fine, d[f"{name}_risk"], f"{name}, theory", k))
+        risks.append(tokens(here.lam, here[f"{name}_excess"], "runs", k))
+        rates.append(line(d.fine, d[f"{name}_rate"], way, k))
+    place = {"fontsize": 8.0, "loc": "upper left", "bbox_to_anchor": (0.0, 0.88)}
+    own, tall = [lambda axes: axes.legend(**place)], (0.3, 1.02)
+    x, y = r"inverse temperature $\lambda$", "share of runs at the oracle"
+    return drawn(
+        Panel(x, y, shares, log="x", ylim=tall, legend=0, more=own),
+        Panel(x, "excess risk, $d = 400$", risks, log="xy"),
+        Panel(x, "growth rate at the origin, $d = 400$", rates, log="x"),
+    )
+
+
+def _cases(d: xr.Dataset) -> dict[tuple[int, float], xr.Dataset]:
+    """Every case by its dimension and λ."""
+    places = zip(d.dim.values.tolist(), d.lam.values.tolist(), strict=True)
+    return {place: d.isel(case=k) for k, place in enumerate(places)}
+
+
+@fig.claim("new", "ours")
+def coin(d):
+    """From random starts a small constant λ (up to 0.2, d = 400) is a coin toss between the oracle
+    and the swapped minimum (share at the oracle)."""
+    heads = d.oracle[(d.dim.values == 400) & (d.lam.values <= 0.2)]
+    tossed = settings_of(d).runs * heads.size
+    words, slack = f"{tossed} runs.", 3.0 * 0.5 / math.sqrt(tossed)
+    return near(heads.sum() / tossed, 0.5, slack, because="3 σ", note=words)
+
+
+@fig.claim("new", "ours")
+def favoured(d):
+    """A large λ favours the oracle, towards which the origin is then left faster (share at the
+    oracle, λ = 0.9, d = 400)."""
+    runs = settings_of(d).runs
+    return at_least(_cases(d)[400, 0.9].oracle / runs, 0.9, note=f"{runs} runs.")
+
+
+@fig.claim("regression", "ours")
+def shares(d):
+    """Shares at the oracle are those that another code found in 600 runs (largest difference in
+    standard errors of it)."""
+    runs, apart = settings_of(d).runs, {}
+    for (dim, lam), case in _cases(d).items():
+        if other := BEFORE[dim].get(lam):
+            share = float(case.oracle) / runs
+            pooled = (share * runs + other * BEFORE_RUNS) / (runs + BEFORE_RUNS)
+            spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / runs + 1.0 / BEFORE_RUNS))
+            apart[f"d = {dim}, λ = {lam:g}: {share:.3f} ({other:g})"] = abs(share - other) / spread
+    left = 1.0 - float((d.oracle + d.swapped).sum()) / (runs * d.sizes["case"])
+    words = f"Share here (there): {'; '.join(apart)}. At neither minimum: {left:.2%}."
+    return near(max(apart.values()), 0.0, 3.0, because="three standard errors", note=words)
+
+
+@fig.claim("regression", "ours")
+def schedule(d):
+    """The decreasing λ of Fig. 4a leaves a few per cent of random starts at the swapped minimum
+    (share of runs)."""
+    given, failed = settings_of(d), int(d.schedule_swapped)
+    low, high = wilson(failed, given.runs)
+    spread = BEFORE_FAILED * (1.0 - BEFORE_FAILED) * (1.0 / given.runs + 1.0 / BEFORE_RUNS)
+    slack, share = 3.0 * math.sqrt(spread), failed / given.runs
+    words = f"{given.runs} runs at step {given.schedule['steps']}, 95 % interval {low:.3f} to "
+    words += f"{high:.3f}; expected is what {BEFORE_RUNS} runs of another code gave."
+    return near(share, BEFORE_FAILED, slack, because="3 σ of both", note=words)
+
+
+@fig.claim("check", "derived")
+def risks(d):
+    """Runs end at the risks of the two minima (largest relative gap of their median; d = 400,
+    λ = 0.05 and d = 80, λ = 0.1)."""
+    both = [_cases(d)[place] for place in BETTER]
+    gaps = [worst_ratio(x[f"{name}_excess"], x[f"{name}_theory"]) for name in ENDS for x in both]
+    return near(max(gaps), 0.0, 2e-3)
+
+
+@fig.claim("new", "derived")
+def order(d):
+    """At small λ the swapped minimum is the better predictor (risk of its runs over that of the
+    oracle's, the larger of the two ratios)."""
+    ratios = {}
+    for dim, lam in BETTER:
+        one, other = (float(_cases(d)[dim, lam][f"{name}_excess"]) for name in ENDS)
+        ratios[f"d = {dim}, λ = {lam:g}: {other:.4f} against {one:.4f}"] = other / one
+    words = f"At d = 400 they change places at λ = {float(d.crossover):.4f}."
+    return at_most(max(ratios.values()), 1.0, note=f"{'; '.join(ratios)}. {words}")

@@ -1,229 +1,25 @@
 """Fig. 7a: at a constant large λ training freezes, and leaves the invariant manifold."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
-from .. import State, critical_lam, oracle_excess, swapped, train, transversal_growth
-from ._panels import (
-    SCALARS,
-    VECTOR_RUNS,
-    Setting,
-    chosen,
-    draw_panels,
-    path_gap,
-    reached,
-    record,
-    share_error,
-    with_vectors,
-)
+from ...reproduce import Figure, Finding, at_least, at_most, near, settings_of
+from .. import State, critical_lam, swapped, transversal_growth
+from . import _panels
 
-SEED = 0
-SETTING = Setting(lam=0.9, lr=1e-3, steps=120_000, log_every=300)
-EQUAL = 900  # steps in R^d
-SWAPPED = 0.033  # of 600 other seeds
 LEAVE = {"step": 24_000, "shrink": 1e-3, "steps": 12_000, "log_every": 300, "first": 3000}
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"runs": 20},
-    "default": {"runs": 30},
-    "full": {"runs": 600},
-}
 
-
-def _growth(run: Any) -> dict[str, Any]:
-    """How fast runs leave the manifold when put closer to it, and the rate predicted."""
-    at = int(np.searchsorted(run.step, LEAVE["step"]))
-    plateau = np.flatnonzero(np.abs(run.nu[:, at]) > 0.99)[:VECTOR_RUNS]
-    place = {name: np.asarray(getattr(run, name))[plateau, at] for name in SCALARS}
-    close = {name: place[name] * LEAVE["shrink"] for name in ("theta", "eta", "rho")}
-    left = train(
-        SETTING.task,
-        State(**(place | close)),
-        lam=SETTING.lam,
-        lr=SETTING.lr,
-        steps=LEAVE["steps"],
-        log_every=LEAVE["log_every"],
-        progress=step,
-    )
-    first = LEAVE["first"] // LEAVE["log_every"]
-    kappa, nu = (np.clip(np.asarray(x)[:, first:], -1.0, 1.0) for x in (left.kappa, left.nu))
-    rates = np.asarray(transversal_growth(SETTING.task, kappa, nu, SETTING.lam))
-    time = left.time[-1] - left.time[first]
-    found = np.log(np.asarray(left.distance[:, -1] / left.distance[:, first])) / time
-    return {
-        "growth": ("close_run", found),
-        "growth_predicted": ("close_run", np.trapezoid(rates, left.time[first:], axis=1) / time),
-    }
-
-
-def _runs(settings: Mapping[str, Any]) -> xr.Dataset:
-    run = SETTING.train(settings["runs"], SEED)
-    return record(run, **with_vectors(SETTING, run, SEED, EQUAL), **_growth(run))
-
-
-def compute(size: Size) -> xr.Dataset:
-    """All runs in five scalars, a few in R^d, a few put close to the manifold."""
-    settings = SETTINGS[size]
-    return stage("runs", lambda: _runs(settings))
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """The four panels."""
-    oracle = np.full(data.sizes["step"], float(oracle_excess(SETTING.task, SETTING.lam)))
-    figure, (risk, *_) = draw_panels(data, oracle, runs=chosen(data)[:2], smallest=1e-4)
-    risk.set_ylim(3.7, 5.0)
-    return figure
-
-
-def _say(word: str, text: str, source: str = "Fig. 7a") -> Statement:
-    return Statement(f"single_location/fig7a/{word}", text, source)
-
-
-FAST = _say("nu", "ν is learned: |ν| is next to 1 after 6k steps (median over runs).")
-SLIPS = _say(
-    "nu-slips", "and slips back to about 0.96 as training leaves the manifold (median, 120k steps)."
-)
-EARLY = _say("kappa", "κ is not: |κ| is 0.23 after 6k steps (median over runs).")
-PLATEAU = _say("plateau", "and still only 0.30 after 120k (median over runs).")
-STUCK = _say(
-    "stuck",
-    "The excess risk stays at 3.81 to 3.82 (median over runs at the end).",
-)
-BELOW = _say(
-    "below",
-    "below the oracle's: at this λ the oracle is no minimum (median risk relative to the oracle's, "
-    "at the end).",
-    "derived",
-)
-CRITICAL = _say(
-    "critical",
-    "The manifold repels next to the oracle above λ_c = 0.892, and λ is above it (λ/λ_c).",
-    "derived",
-)
-GROWS = _say(
-    "growth",
-    "The distance to the manifold grows at the largest rate of the flow linearised across it "
-    "(from the plateau, put a thousand times closer; largest relative gap of the rates).",
-    "Fig. 7a; rate derived",
-)
-FAR = _say(
-    "distance",
-    "until it is of order one: at the end it is many times what it was after 6k steps (ratio, "
-    "median over runs that have learned ν by then).",
-)
-FAR_VALUE = _say(
-    "distance-end",
-    "It is about 1.09 at the end (median over runs).",
-    "Fig. 7a; value derived",
-)
-LOST = _say(
-    "share",
-    "A run in thirty is caught at a swapped minimum instead (share of the runs).",
-    "derived",
-)
-SAME = _say(
-    "vectors",
-    "Five scalars are the dynamics in R^400 step by step (largest gap of a scalar, "
-    f"{EQUAL} steps).",
-    "derived",
-)
-
-
-def _spread(values: xr.DataArray) -> float:
-    """Three standard errors of the difference of two medians, ours and that of 30 runs."""
-    draw = np.random.default_rng(SEED)
-    ours, theirs = (draw.choice(values.values, (2000, runs)) for runs in (values.size, 30))
-    return 3.0 * math.hypot(*(float(np.median(x, axis=1).std()) for x in (ours, theirs)))
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """The plateau, the way off the manifold, and R^d."""
-    good, last, early = reached(data), data.isel(step=-1), data.sel(step=6000)
-    kappa, nu = abs(last.kappa), abs(last.nu)
-    oracle = float(oracle_excess(SETTING.task, SETTING.lam))
-    learned = (abs(early.nu) > 0.99).values
-    fold = (last.distance / early.distance).isel(run=learned)
-    critical = critical_lam(SETTING.task)
-    said = "Tolerance: the rounding and three standard errors of the difference (bootstrap)."
-    off = float(swapped(SETTING.task, SETTING.lam).excess)
-    return [
-        FAST.judge(0.99, abs(early.nu).median(), "at least"),
-        SLIPS.judge(0.96, nu.median(), 0.005 + _spread(nu), note=said),
-        EARLY.judge(0.23, abs(early.kappa).median(), 0.005 + _spread(abs(early.kappa)), note=said),
-        PLATEAU.judge(
-            0.30,
-            kappa.median(),
-            0.01,
-            note="On the manifold the pull on κ is exponentially small in (λκ)²d, so that κ grows "
-            "like the root of the logarithm of time.",
-        ),
-        STUCK.judge(
-            3.815,
-            last.loss.median(),
-            0.01,
-            note=f"Oracle: {oracle:.4f}, swapped minimum: {off:.4f}.",
-        ),
-        BELOW.judge(1.0, last.loss.median() / oracle, "at most"),
-        CRITICAL.judge(1.0, SETTING.lam / critical, "at least", note=f"λ_c = {critical:.4f}."),
-        GROWS.judge(
-            0.0,
-            abs(data.growth / data.growth_predicted - 1.0).max(),
-            0.02,
-            note=f"{float(data.growth.mean()):.4f} where {float(data.growth_predicted.mean()):.4f} "
-            f"is predicted, mean of {data.sizes['close_run']} runs from step {LEAVE['step']} on.",
-        ),
-        FAR.judge(
-            5.0,
-            fold.median(),
-            "at least",
-            note=f"{int(learned.sum())} of {learned.size} runs. A decade of the distance takes "
-            "some 80k steps, so that runs which came close are still close at the end.",
-        ),
-        FAR_VALUE.judge(
-            1.09,
-            last.distance.median(),
-            0.005 + _spread(last.distance),
-            note=f"From {float(last.distance.min()):.3f} to {float(last.distance.max()):.3f}; "
-            f"0.11 to 1.17 in an earlier computation of 30 runs. {said}",
-        ),
-        LOST.judge(
-            SWAPPED,
-            1.0 - good.mean(),
-            share_error(SWAPPED, good.size),
-            note=f"{int((~good).sum())} of {good.size}; 0.033 of 600 other seeds.",
-        ),
-        SAME.judge(0.0, path_gap(data), 1e-10),
-    ]
-
-
-FIGURE = Figure(
-    id="single_location/fig7a",
-    title="A constant large λ: κ freezes, and the manifold repels",
-    settings=SETTINGS,
-    constants=SETTING.constants
-    | {"steps": SETTING.steps, "vector_runs": VECTOR_RUNS, "leave": LEAVE},
-    statements=(
-        FAST,
-        SLIPS,
-        EARLY,
-        PLATEAU,
-        STUCK,
-        BELOW,
-        CRITICAL,
-        GROWS,
-        FAR,
-        FAR_VALUE,
-        LOST,
-        SAME,
-    ),
-    compute=compute,
-    draw=draw,
-    claims=claims,
+fig = Figure(
+    "single_location/fig7a",
+    "A constant large λ: κ freezes, and the manifold repels",
+    settings={"quick": {"runs": 20}, "default": {"runs": 30}, "full": {"runs": 600}},
+    constants=_panels.COMMON
+    | {"lam": 0.9, "lr": 1e-3, "steps": 120_000, "log_every": 300, "vector_runs": 8, "equal": 900}
+    | {"leave": LEAVE, "learned": 0.99},
     note=(
         "d = 400, L = 10, γ² = ½, λ = 0.9, α = 1e-3, 120k steps of projected gradient descent on "
         "the exact risk, all as published; the seeds are ours. Means and bands are over runs with "
@@ -231,5 +27,140 @@ FIGURE = Figure(
         "from an earlier computation of this project, as the published ones are only a picture; "
         "λ_c and the rate off the manifold are derived."
     ),
-    seed=SEED,
 )
+
+
+def _growth(settings: Any, run: Any) -> dict[str, Any]:
+    """How fast runs with |ν| learned leave the manifold, put closer to it, and should."""
+    leave, every = settings.leave, settings.leave["log_every"]
+    at = int(np.searchsorted(run.step, leave["step"]))
+    plateau = np.flatnonzero(np.abs(run.nu[:, at]) > settings.learned)[: settings.vector_runs]
+    place = {name: np.asarray(getattr(run, name))[plateau, at] for name in _panels.SCALARS}
+    place |= {name: place[name] * leave["shrink"] for name in ("theta", "eta", "rho")}
+    left = _panels.trained(settings, State(**place), steps=leave["steps"], log_every=every)
+    first = leave["first"] // every
+    kappa, nu = (np.clip(np.asarray(x)[:, first:], -1.0, 1.0) for x in (left.kappa, left.nu))
+    rates = np.asarray(transversal_growth(_panels.task(settings), kappa, nu, settings.lam))
+    time = left.time[-1] - left.time[first]
+    found = np.log(np.asarray(left.distance[:, -1] / left.distance[:, first])) / time
+    told = np.trapezoid(rates, left.time[first:], axis=1) / time
+    return {"growth": ("close_run", found), "growth_predicted": ("close_run", told)}
+
+
+@fig.data
+def runs(settings: Any) -> xr.Dataset:
+    """All runs in five scalars, a few in R^d, a few put close to the manifold."""
+    run = _panels.trained(settings)
+    more = _panels.with_vectors(settings, run, settings.equal) | _growth(settings, run)
+    more["swapped_excess"] = float(swapped(_panels.task(settings), settings.lam).excess)
+    return _panels.record(settings, run, **more, critical_lam=critical_lam(_panels.task(settings)))
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """The four panels."""
+    return _panels.draw_panels(d, (3.7, 5.0), smallest=1e-4)
+
+
+def _near_median(values: xr.DataArray, told: float, note: str = "") -> Finding:
+    """That the median is the one of other runs, which has two digits."""
+    draw, sizes = np.random.default_rng(0), (values.size, _panels.REFERENCE_RUNS)
+    both = [np.median(draw.choice(values.values, (2000, runs)), axis=1).std() for runs in sizes]
+    error = 0.005 + 3.0 * math.hypot(*both)
+    because = "the rounding and three standard errors of the difference (bootstrap)"
+    return near(values.median(), told, error, because=because, note=note)
+
+
+@fig.claim("reported", "Fig. 7a, panel 2")
+def nu(d):
+    """ν is learned: |ν| is next to 1 after 6k steps (median over runs)."""
+    return at_least(abs(d.nu.sel(step=6000)).median(), 0.99)
+
+
+@fig.claim("regression", "Fig. 7a; value ours")
+def nu_slips(d):
+    """Later |ν| slips back to about 0.96 as training leaves the manifold (median, 120k steps)."""
+    return _near_median(abs(d.nu.isel(step=-1)), 0.96)
+
+
+@fig.claim("regression", "Fig. 7a; value ours")
+def kappa(d):
+    """κ is not learned: |κ| is 0.23 after 6k steps (median over runs)."""
+    return _near_median(abs(d.kappa.sel(step=6000)), 0.23)
+
+
+@fig.claim("regression", "Fig. 7a; value ours")
+def plateau(d):
+    """Even after 120k steps |κ| is still only 0.30 (median over runs)."""
+    words = (
+        "On the manifold the pull on κ is exponentially small in (λκ)²d, so that κ grows like the "
+        "root of the logarithm of time."
+    )
+    return near(abs(d.kappa.isel(step=-1)).median(), 0.30, 0.01, note=words)
+
+
+@fig.claim("regression", "Fig. 7a; value ours")
+def stuck(d):
+    """The excess risk stays at 3.81 to 3.82 (median over runs at the end)."""
+    last = d.isel(step=-1)
+    words = f"Oracle: {float(last.oracle):.4f}, swapped minimum: {float(d.swapped_excess):.4f}."
+    return near(last.loss.median(), 3.815, 0.01, note=words)
+
+
+@fig.claim("new", "derived")
+def below(d):
+    """The risk is below the oracle's: at this λ the oracle is no minimum (median risk relative to
+    the oracle's, at the end)."""
+    return at_most(d.loss.isel(step=-1).median() / d.oracle[-1], 1.0)
+
+
+@fig.claim("new", "derived")
+def critical(d):
+    """The manifold repels next to the oracle above λ_c = 0.892, and λ is above it (λ/λ_c)."""
+    edge = float(d.critical_lam)
+    return at_least(settings_of(d).lam / edge, 1.0, note=f"λ_c = {edge:.4f}.")
+
+
+@fig.claim("check", "derived")
+def growth(d):
+    """The distance to the manifold grows at the largest rate of the flow linearised across it
+    (from the plateau, put a thousand times closer; largest relative gap of the rates)."""
+    words = (
+        f"{float(d.growth.mean()):.4f} where {float(d.growth_predicted.mean()):.4f} is predicted, "
+        f"mean of {d.sizes['close_run']} runs from step {settings_of(d).leave['step']} on."
+    )
+    return near(abs(d.growth / d.growth_predicted - 1.0).max(), 0.0, 0.02, note=words)
+
+
+@fig.claim("reported", "Fig. 7a, panel 4")
+def distance(d):
+    """The distance grows until it is of order one: at the end it is many times what it was after
+    6k steps (ratio, median over runs that have learned ν by then)."""
+    early = d.sel(step=6000)
+    learned = (abs(early.nu) > 0.99).values
+    fold = (d.distance.isel(step=-1) / early.distance).isel(run=learned)
+    words = (
+        f"{int(learned.sum())} of {learned.size} runs. A decade of the distance takes some 80k "
+        "steps, so that runs which came close are still close at the end."
+    )
+    return at_least(fold.median(), 5.0, note=words)
+
+
+@fig.claim("regression", "Fig. 7a; value ours")
+def distance_end(d):
+    """The distance is about 1.09 at the end (median over runs)."""
+    last = d.distance.isel(step=-1)
+    low, high = float(last.min()), float(last.max())
+    words = f"From {low:.3f} to {high:.3f}; 0.11 to 1.17 in an earlier computation of 30 runs."
+    return _near_median(last, 1.09, words)
+
+
+@fig.claim("regression", "ours")
+def share(d):
+    """A run in thirty is caught at a swapped minimum instead (share of the runs)."""
+    lost = ~_panels.reached(d)
+    words = f"{int(lost.sum())} of {lost.size}; 0.033 of 600 other seeds."
+    return _panels.near_share(lost, 0.033, words)
+
+
+_panels.claim_vectors(fig)

