@@ -14,7 +14,15 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     figures, claims = labs[0].pop("figures"), labs[0].pop("claims")
     assert [figure["id"] for figure in figures][:2] == ["msfr/fig2", "msfr/fig3"]
     assert [claim["id"] for claim in claims] == [id for f in figures for id in f["claims"]]
-    assert all(claim["statement"] and claim["source"] for claim in claims)
+    assert all(claim["statement"] and claim["source"] and claim["kind"] for claim in claims)
+    quoted = [claim for claim in claims if claim["quote"]]
+    assert all(claim["kind"] == "paper" for claim in quoted)
+    assert all(set(claim["known"].values()) == {"holds corrected"} for claim in quoted)
+    (softmax,) = (claim for claim in claims if claim["id"] == "msfr/fig5/compute")
+    assert softmax["known"]["quick"] == "fails"
+    counts = labs[0].pop("counts")
+    assert sum(counts.values()) == len(claims)
+    assert "regression" not in labs[-1]["counts"]
     assert labs[0] == {
         "name": "msfr",
         "title": "A Solvable Attention for Neural Scaling Laws",
@@ -39,11 +47,16 @@ def test_list_fits_a_terminal_of_80_columns(solvable, monkeypatch):
 
 def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    out = " ".join(solvable("list", "msfr/crossover").out.split())
-    assert "msfr/crossover/weak-0.3" in out
-    assert "Once Λ_s ≪ 1" in out
-    assert "paper prints" in out
+    out = " ".join(solvable("list", "msfr/table2").out.split())
+    assert "msfr/table2/data-gamma-0.5" in out
+    assert "L ∝ N^(−(α+2γ−1)/α)" in out
+    assert "[Printed in Eq. (105);" in out
+    assert "Settings: seed = 0, " in out
     assert "msfr/fig3" not in out
+    out = " ".join(solvable("list", "single_location/stability").out.split())
+    assert "critical-400-10" not in out  # a regression value
+    out = " ".join(solvable("list", "deep_icl/width").out.split())
+    assert "[Known not to hold.]" in out
     (lab,) = json.loads(solvable("list", "msfr/window", "--json").out)["labs"]
     assert [figure["id"] for figure in lab["figures"]] == ["msfr/window"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from solvable.reproduce.store import read_dataset, write_dataset
+from solvable.reproduce.datasets import read_dataset, write_dataset
 from solvable.single_location import probing
-from solvable.single_location.figures.probing import FIGURE, REPORTED, SETTINGS
+from solvable.single_location.figures.probing import REPORTED, fig
 from solvable.single_location.probing import cache, extra
 from solvable.single_location.probing.sentences import NEW_ADJECTIVE, SIGNS, digest
 from solvable.style import figure_style
@@ -139,7 +139,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError, match=r"needs torch.*: pip install 'solvable\[probing\]'$"):
         probing.run(sample=2)
     with pytest.raises(ImportError, match=r"pip install 'solvable\[probing\]'$"):
-        FIGURE.compute("quick")
+        fig.compute("quick")
     assert probing.missing()
 
 
@@ -231,32 +231,48 @@ def _data(train=0.9, test=0.85, initial=0.5):
             "pooled": (("probe", "set"), accuracy[:, 1:].mean(axis=1)),
         },
         coords={"probe": list(probing.PROBES), "layer": np.arange(4), "set": names},
+        attrs={"settings": fig.values("quick")},
     )
 
 
 def test_the_figure_is_drawn_and_judged():
     with figure_style():
-        assert isinstance(FIGURE.draw(_data()), matplotlib.figure.Figure)
-    assert [claim.verdict for claim in FIGURE.judge(_data())] == ["holds"] * 3
+        assert isinstance(fig.picture(_data()), matplotlib.figure.Figure)
+    assert [claim.verdict for claim in fig.judge(_data())] == ["holds"] * 3
 
 
 @pytest.mark.parametrize(
     ("wrong", "which"), [({"initial": 0.51}, 0), ({"train": 0.7}, 1), ({"test": 0.7}, 2)]
 )
 def test_each_claim_can_fail(wrong, which):
-    verdicts = [claim.verdict for claim in FIGURE.judge(_data(**wrong))]
+    verdicts = [claim.verdict for claim in fig.judge(_data(**wrong))]
     assert [k for k, verdict in enumerate(verdicts) if verdict == "fails"] == [which]
 
 
 def test_the_papers_numbers_are_told_and_not_claimed():
-    for claim in FIGURE.judge(_data())[1:]:
+    for claim in fig.judge(_data())[1:]:
         assert f"reports {REPORTED[claim.id.split('/')[-1]]:.2f}" in claim.note
         assert claim.expected == 0.75
 
 
 def test_sizes_differ_only_in_their_settings():
-    assert [set(SETTINGS[size]) for size in ("quick", "default", "full")] == [{"sample"}] * 3
-    json.dumps(SETTINGS)
+    assert [set(fig.settings[size]) for size in ("quick", "default", "full")] == [{"sample"}] * 3
+    json.dumps(fig.settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "encoder"), [({}, None), ({"encoder": "some/bert"}, "some/bert")]
+)
+def test_the_experiment_is_run_with_the_figures_settings(monkeypatch, changes, encoder):
+    asked = {}
+
+    def run(encoder, sample, probes, *, progress, seed):
+        asked.update(encoder=encoder, sample=sample, probes=probes, seed=seed)
+        return _data()
+
+    monkeypatch.setattr(probing, "run", run)
+    fig.compute("quick", changes)
+    assert asked == {"encoder": encoder, "sample": 400, "probes": ("saga", "lbfgs"), "seed": 0}
 
 
 # --- with the extra
@@ -409,8 +425,7 @@ def test_the_experiment_with_a_small_encoder(small, tmp_path):
     assert seen[-1] == (6, 6)
     assert data.attrs["encoder"] == small.name
 
-    write_dataset(data, tmp_path / "data.zarr")
-    assert read_dataset(tmp_path / "data.zarr").equals(data)
+    assert read_dataset(write_dataset(data, tmp_path)).equals(data)
     assert probing.run(**how).identical(data)  # from what was kept, and the same bit for bit
     one = probing.run(**how, probes=["lbfgs"])
     np.testing.assert_array_equal(one.accuracy[0], data.accuracy.sel(probe="lbfgs"))
@@ -421,8 +436,8 @@ def test_minilm_is_at_chance_before_attention_and_far_above_after(tmp_path, monk
     if why := probing.missing():
         pytest.skip(why)
     monkeypatch.setenv("SOLVABLE_CACHE", str(tmp_path))
-    data = probing.run(sample=200)
+    data = fig.compute("quick", {"sample": 200})
     assert data.accuracy.shape == (2, 7, 7)
     assert (data.accuracy.sel(layer=0) == 0.5).all()
-    assert [claim.verdict for claim in FIGURE.judge(data)] == ["holds"] * 3
+    assert [claim.verdict for claim in fig.judge(data)] == ["holds"] * 3
     assert list(tmp_path.glob("probing/*/*.npy"))

@@ -65,7 +65,7 @@ def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
             }
             for f in figures
         ],
-        "counts": Counter(s.kind for f in figures for s in f.statements),
+        "counts": _counts(figures),
         "claims": [
             {
                 "id": s.id,
@@ -112,10 +112,15 @@ def _table(lab: "Lab") -> Any:
 
 
 def _announced(figures: "Sequence[Figure]") -> str:
-    """How many claims of each kind figures make; regression values are not counted."""
     from ..reproduce import numerals
 
-    return numerals.announced(Counter(s.kind for f in figures for s in f.statements))
+    return numerals.announced(_counts(figures))
+
+
+def _counts(figures: "Sequence[Figure]") -> dict[str, int]:
+    """How many claims of each kind figures make; regression values are not counted."""
+    kinds = (s.kind for f in figures for s in f.statements)
+    return dict(Counter(kind for kind in kinds if kind != "regression"))
 
 
 def _claims(figure: "Figure") -> list[Any]:

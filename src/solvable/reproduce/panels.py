@@ -141,11 +141,23 @@ class Panel:
             axes.legend(fontsize=self.legend, loc=self.where)
 
 
-def drawn(*panels: Panel, rows: int = 1) -> "matplotlib.figure.Figure":
-    """A figure of panels, lettered along its rows."""
+def drawn(*panels: Panel, rows: int = 1, shared: str = "") -> "matplotlib.figure.Figure":
+    """A figure of panels, lettered along its rows.
+
+    Args:
+        panels: what is in them; without legends of their own (``legend=0``) where one is shared.
+        rows: of how many rows.
+        shared: the place of one legend for all, for example "outside lower center".
+    """
     figure, axes = lettered(-(-len(panels) // rows), rows)
+    entries: dict[str, Any] = {}
     for panel, place in zip(panels, axes, strict=False):
         panel.put(place)
+        for handle, label in zip(*place.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
     for place in axes[len(panels) :]:
         place.set_visible(False)
+    if shared:
+        how: dict[str, Any] = {"loc": shared, "ncols": len(entries), "fontsize": SMALL}
+        figure.legend(list(entries.values()), list(entries), **how)
     return figure

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from . import registry
+from . import registry, sealed
 from .page import Chapter, Picture, page
 from .registry import Lab
 from .store import Result, read_result, results
@@ -38,7 +38,9 @@ class Shelf:
         """Write index.html anew, whole or not at all; it needs no other file to be read."""
         text = page(chapters(list(self.results.values())), self._out, self.left_out)
         beside = self._out / f".{PAGE}.tmp"
+        beside.unlink(missing_ok=True)  # it may be a link
         beside.write_text(text, encoding="utf-8")
+        sealed.sync(beside)
         beside.replace(self._out / PAGE)
 
 

@@ -153,7 +153,7 @@ class _Run:
         self._outcomes = {id: Outcome(id, changes=config.changes) for id, config in configs.items()}
 
     def go(self, jobs: int) -> list[Outcome]:
-        with (self._out / LOG).open("a", encoding="utf-8") as self._log:
+        with open(self._out / LOG, "a", encoding="utf-8", opener=_no_link) as self._log:
             todo = [each for each in map(self._begin, self._configs) if each is not None]
             self._shelf = Shelf(self._out)
             crew = _Crew(todo, self._prepare, self._see)
@@ -218,6 +218,10 @@ class _Run:
         what = f"is kept{': ' if done.news else ''}{done.news}" if done.kept else "is done"
         self._see(id, state, log=f"{what}, {len(done.claims)} claims judged")
         self._watch(outcome, "")
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ def seal(folder: Path, **facts: Any) -> None:
             folders.append(path)
         elif path != folder / MANIFEST:
             files[path.relative_to(folder).as_posix()] = _checksum(path)
-            _sync(path)
+            sync(path)
     body = {**facts, "files": files}
     text = json.dumps({**body, "digest": _digest(body)}, ensure_ascii=False, indent=1)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    _sync(folder / MANIFEST)
+    sync(folder / MANIFEST)
     for each in folders:
-        _sync(each)
+        sync(each)
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -64,12 +64,8 @@ def damaged(folder: Path, body: dict[str, Any]) -> list[str]:
     return found
 
 
-def sync_folder(folder: Path) -> None:
-    """Let renames within a folder reach the disk."""
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Let a file, or the renames within a folder, reach the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -369,7 +369,7 @@ def publish(done: Path, config: Config, out: Path) -> None:
     if folder.exists():
         folder.rename(_aside(folder, config, out))
     done.rename(folder)
-    sealed.sync_folder(folder.parent)
+    sealed.sync(folder.parent)
     recover(config, out)
 
 
