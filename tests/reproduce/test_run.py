@@ -303,6 +303,53 @@ def test_what_a_killed_run_had_put_aside_comes_back(here, toy, diary, tmp_path):
     assert {path.name for path in (out / "toy").iterdir()} == {"one", ".one@full"}
 
 
+class Killed(BaseException):
+    """What no handler of ours expects."""
+
+
+def test_a_kill_at_any_rename_or_removal_loses_nothing(here, diary, tmp_path, monkeypatch):
+    """Two sizes and a user's file, stopped before each change that publishing makes to folders."""
+    ready = tmp_path / "ready"
+    for size in ("full", "quick"):
+        run(["toy/one"], out=ready, size=size)
+    (ready / "toy" / "one" / "mine.txt").write_text("a note")
+    computed = len(diary())
+    for spared in range(100):
+        out = tmp_path / str(spared)
+        shutil.copytree(ready, out)
+        left = spared
+
+        def strike(do):
+            def maybe(*arguments, **options):
+                nonlocal left
+                if left == 0:
+                    raise Killed
+                left -= 1
+                return do(*arguments, **options)
+
+            return maybe
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "unlink", "rmdir"):
+                patch.setattr(Path, name, strike(getattr(Path, name)))
+            patch.setattr(shutil, "rmtree", strike(shutil.rmtree))
+            try:
+                run(["toy/one"], out=out, size="full", fresh=True)
+                break  # all moves were spared
+            except Killed:
+                pass
+        before = len(diary())
+        (outcome,) = run(["toy/one"], out=out, size="quick")
+        assert (outcome.state, len(diary())) == ("kept", before)
+        assert (out / "toy" / "one" / "mine.txt").read_text() == "a note"
+        (outcome,) = run(["toy/one"], out=out, size="full")
+        assert outcome.state == "kept", spared
+        assert read_result(out / "toy" / "one").damaged == ()
+        assert (out / "toy" / "one" / "mine.txt").read_text() == "a note"
+    assert spared > 5
+    assert len(diary()) > computed
+
+
 def test_work_is_found_by_its_whole_name(here, toy, diary, tmp_path):
     """A figure whose name begins with another's keeps its work."""
     out = tmp_path / "out"

@@ -36,7 +36,9 @@ class Shelf:
 
     def write(self) -> None:
         """Write index.html anew, whole or not at all; it needs no other file to be read."""
-        text = page(chapters(list(self.results.values())), self._out, self.left_out)
+        # An interrupted run may have one put aside at this moment.
+        there = [result for folder, result in self.results.items() if folder.is_dir()]
+        text = page(chapters(there), self._out, self.left_out)
         beside = self._out / f".{PAGE}.tmp"
         beside.unlink(missing_ok=True)  # it may be a link
         beside.write_text(text, encoding="utf-8")
