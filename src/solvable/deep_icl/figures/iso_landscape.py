@@ -350,7 +350,7 @@ RIDGE = _say(
 BOUND = _say(
     "new",
     "ridge-bound",
-    "and no depth beats it (smallest loss over ridge's, all depths).",
+    "No depth beats ridge at its best (smallest loss over ridge's, all depths).",
 )
 DEEP = _say("check", "depth-512", "512 layers are as good as infinitely many (largest gap).")
 DRAWN = _say(

@@ -238,7 +238,7 @@ STEEP_POWER_REPORTED = _say(
 STEEP_SHAPE = _say(
     "new",
     "shape-steep",
-    "and L grows as N^ν/β (ν = 1.25, β = 1.5).",
+    "At the best shape L grows as N^ν/β for β > 1 (ν = 1.25, β = 1.5).",
 )
 STEEP_SHAPE_REPORTED = _say(
     "reported",
@@ -276,7 +276,7 @@ MEDIAN = _say(
 MEAN = _say(
     "new",
     "mean",
-    "and the mean over contexts is above it, carried by rare contexts that diverge (mean over the "
+    "The mean over contexts is above it, carried by rare contexts that diverge (mean over the "
     "equivalent).",
 )
 TRIMMED = _say(

@@ -317,14 +317,14 @@ FLOOR_REPORTED = _say(
 BELOW = _say(
     "reported",
     "exponent",
-    f"It falls as N^-ν min(β,1): as N^-νβ for β < 1 (local exponent at N = 10⁶, "
+    f"What a width leaves falls as N^-ν min(β,1): as N^-νβ for β < 1 (local exponent at N = 10⁶, "
     f"β = {FLAT_BETA:g}).",
     "summary law",
 )
 ABOVE = _say(
     "new",
     "exponent-steep",
-    f"and as N^-ν for β > 1 (β = {STEEP:g}).",
+    f"What a width leaves falls as N^-ν for β > 1 (β = {STEEP:g}).",
 )
 ABOVE_REPORTED = _say(
     "reported",
@@ -343,7 +343,7 @@ CONTEXT = _say(
 CONTEXT_ABOVE = _say(
     "new",
     "context-exponent-steep",
-    f"and P^-2ν for β > 2 (β = {STEEPER:g}).",
+    f"The context leaves P^-2ν for β > 2 (β = {STEEPER:g}).",
 )
 CONTEXT_ABOVE_REPORTED = _say(
     "reported",

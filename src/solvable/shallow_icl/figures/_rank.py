@@ -233,7 +233,8 @@ def rank_statements(figure: str, number: str) -> tuple[Statement, ...]:
         say(
             figure,
             "passes",
-            f"It passes the other levels at once (the most of ln t within 10 % of one, {words}).",
+            "The loss passes the levels whose m is no multiple of R at once (the most of ln t "
+            f"within 10 % of one, {words}).",
             "derived",
             "new",
         ),

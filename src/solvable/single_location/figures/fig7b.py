@@ -82,7 +82,7 @@ def risk(d):
 
 @fig.claim("new", "derived")
 def risk_swapped(d):
-    """Runs that do not have that of the swapped minimum,
+    """Runs that do not reach the oracle have the excess risk of the swapped minimum,
     γ² − (γs E₁(0))²/ζ(0, s) + γ²ζ(0, s) + (L − 1)ζ(0, λ) = 0.1155 (largest relative gap)."""
     lost = _panels.parted(d)[1].isel(step=-1)
     return near(worst_ratio(lost.loss, float(d.swapped_excess)), 0.0, 1e-3)
@@ -97,7 +97,7 @@ def hidden(d):
 
 @fig.claim("new", "derived")
 def distance(d):
-    """They are at the distance √(1 + θ*²) = 1.18 from the manifold (mean)."""
+    """At a swapped minimum runs are at the distance √(1 + θ*²) = 1.18 from the manifold (mean)."""
     lost = _panels.parted(d)[1].isel(step=-1)
     return near(lost.distance.mean(), d.swapped_distance, 1e-3)
 
