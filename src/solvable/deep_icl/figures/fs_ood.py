@@ -269,7 +269,8 @@ CROSS = _say(
 RADIUS = _say(
     "new",
     "radius",
-    "At the crossing the spectral radius of I − Σ⁻¹Σ' is about 1 (median over draws and neighbours).",
+    "At the crossing the spectral radius of I − Σ⁻¹Σ' is about 1 (median over draws and "
+    "neighbours).",
 )
 RISES = _say(
     "reported",

@@ -341,7 +341,8 @@ WHITE_CURVE = _say(
 )
 WHITE_HALF = _say(
     "white-half",
-    "With white tokens σ is half-way up at t½ = ln(√D/(λγu₀) − 1)/(2λ²√D) (largest relative gap, all seeds).",
+    "With white tokens σ is half-way up at t½ = ln(√D/(λγu₀) − 1)/(2λ²√D) (largest relative gap, "
+    "all seeds).",
     "derived",
     "new",
 )
