@@ -129,7 +129,7 @@ def page(chapters: Sequence[Chapter], out: Path, left_out: Sequence[str] = ()) -
 
 def _header(chapters: Sequence[Chapter]) -> str:
     rows = [
-        f'<li><a href="{_to(c.name)}">{escape(c.title)}</a> {_tally(c.claims)}</li>'
+        f'<li><a href="{_to(c.name)}">{escape(c.title)}</a> {escape(card(c.claims))}</li>'
         for c in chapters
     ]
     papers = f'<ul class="papers">{"".join(rows)}</ul>' if len(rows) > 1 else ""
