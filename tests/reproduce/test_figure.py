@@ -65,6 +65,9 @@ def test_what_is_declared_wrongly_is_told_at_once():
     fig = Figure("a/b", "", SIZES)
     with pytest.raises(TypeError, match="must take settings and earlier stages"):
         fig.data(lambda settings, unknown: None)
+    fig.data(lambda settings: None)
+    with pytest.raises(ValueError, match="a/b has the stage <lambda> twice"):
+        fig.data(lambda settings: None)
     with pytest.raises(TypeError, match="must say what it claims, in a docstring"):
         fig.claim("new", "ours")(lambda d: None)
 

@@ -117,6 +117,8 @@ class Figure:
         name, (first, *needs) = function.__name__, inspect.signature(function).parameters
         if first != "settings" or not set(needs) <= set(self._stages):
             raise TypeError(f"{name} must take settings and earlier stages, not {first}, {needs}")
+        if name in self._stages:
+            raise ValueError(f"{self.id} has the stage {name} twice")
         self._stages[name] = function
         return function
 
