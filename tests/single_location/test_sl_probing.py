@@ -251,7 +251,7 @@ def test_each_claim_can_fail(wrong, which):
 
 def test_the_papers_numbers_are_told_and_not_claimed():
     for claim in fig.judge(_data())[1:]:
-        assert f"reports {REPORTED[claim.id.split('/')[-1]]:.2f}" in claim.note
+        assert f"notebook has {REPORTED[claim.id.split('/')[-1]]:.2f}" in claim.note
         assert claim.expected == 0.75
 
 

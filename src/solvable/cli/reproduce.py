@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..reproduce import Claim, Outcome, Size
 
 NEWS = 1
+SOME = 5  # folders that are named
 ROOMY = 120  # columns of a terminal from which the statements fit beside their numbers
 
 
@@ -87,11 +88,17 @@ class Reproduce:
             names = " ".join(self.targets)
             hint = f"solvable list {names} says what is claimed" if names else "--json says more"
             print_rich(*_table(outcomes), *_summary(outcomes), f"the page: {page}; {hint}")
-            for folder in reproduce.left_out(self.out):
-                note(f"left out of the page: {self.out / folder}")
+            _tell_left_out(reproduce.left_out(self.out), self.out)
         # What was asked for by its own name and cannot be computed here is no success.
         asked = any(o.state == "skipped" and o.figure in self.targets for o in outcomes)
         return NEWS if asked or not all(o.good for o in outcomes) else 0
+
+
+def _tell_left_out(folders: list[str], out: Path) -> None:
+    for folder in folders[:SOME]:
+        note(f"left out of the page: {out / folder}")
+    if len(folders) > SOME:
+        note(f"left out of the page: {len(folders) - SOME} more folders, which the page names")
 
 
 _STYLES = {"holds": "green", "holds corrected": "yellow", "fails": "bold red"}

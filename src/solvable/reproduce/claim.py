@@ -29,8 +29,9 @@ class Quote:
     Attributes:
         text: the formula or sentence, character by character in the paper's own notation.
         where: the equation, table or section that prints it.
-        grade: "error" where a result that it leads to is wrong, "slip" where the paper itself uses
-            the right form elsewhere. What authors state as an assumption is neither.
+        grade: "error" for a formula that is false as it stands, "slip" for an intermediate or
+            typographic one from which the paper concludes what is right. What authors state as an
+            assumption or a convention is neither.
     """
 
     text: str

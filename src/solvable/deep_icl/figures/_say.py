@@ -5,6 +5,8 @@ from typing import Literal
 from ...reproduce import Statement
 from ...reproduce.claim import Kind
 
+ACCOUNTS = "Known from accounts only, which may not be the paper's own words."
+
 
 def say(
     figure: str,

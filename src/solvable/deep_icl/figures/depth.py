@@ -210,7 +210,7 @@ POWER = _say(
     "reported",
     "exponent",
     "With N = D the least loss falls as L^-β (local exponent at L = 2²⁰, β = 1, D = 10⁸).",
-    "depth figure",
+    "accounts: depth figure",
 )
 FLOOR = _say(
     "check",
@@ -229,7 +229,7 @@ SUM = _say(
     "sum",
     "The least loss is about the sum of what depth and width leave alone (ratio, the L furthest "
     "from 1).",
-    "summary law",
+    "accounts: summary law",
 )
 MEDIAN = _say(
     "check",

@@ -315,14 +315,14 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-FIG = "full-attention figure"
+FIG = "accounts: full-attention figure"
 _say = partial(say, "full-attention")
 ALIGNED = _say(
     "reported",
     "aligned",
     "Masked linear attention with aligned weights predicts what the one matrix Γ does (largest gap "
     "relative to the predictions, D = 6, P = 9, L = 5, a random Γ).",
-    "reduced-Γ model",
+    "accounts: reduced-Γ model",
 )
 CONSERVED = _say(
     "check",
@@ -334,7 +334,7 @@ BALANCED = _say(
     "reported",
     "balanced",
     "Balanced weights (√2 w, w, w, w) stay balanced, γ = 2w⁵ (largest relative gap over a run).",
-    "full attention",
+    "accounts: full attention",
 )
 ISO_PATH = _say(
     "reported",
@@ -360,20 +360,20 @@ LAW5 = _say(
     "reported",
     "time-law",
     "The loss falls as t^-5β/(5β+2) (local log-log slope, L = ∞).",
-    "full-attention figure, slope 5β/(5β+2)",
+    "accounts: full-attention figure, slope 5β/(5β+2)",
 )
 LAW1 = _say(
     "reported",
     "time-law-gamma",
     "With γ itself trained it falls as t^-β/(β+2).",
-    "RRS time law",
+    "accounts: RRS time law",
 )
 FLOORS = _say(
     "reported",
     "depth",
     "Four weights end where γ itself does, so that the exponent in depth is the same (largest "
     "relative gap to the best loss, all depths).",
-    "full attention, depth exponent",
+    "accounts: full attention, depth exponent",
 )
 DRIFT = _say(
     "new",

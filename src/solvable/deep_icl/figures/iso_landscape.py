@@ -313,20 +313,19 @@ QUIET = _say(
     "check",
     "minimum",
     "Without noise the minimum is at γ/L = α/(1+α) for every depth (largest gap, α = ½ and 5/4).",
-    "ISO landscape; every depth derived",
 )
 ONE = _say(
     "reported",
     "noisy-minimum",
     "With noise it moves: at L = 1 to α/(1+α+σ²) (largest gap, α = 9/8).",
-    "ISO, one layer with noise",
+    "accounts: one layer with noise",
 )
 MOVES = _say(
-    "reported",
+    "new",
     "noise-moves-it",
     "At L = 16 it moves to the left too, the more the larger σ (smallest move of γ/L from one σ to "
     "the next).",
-    "ISO landscape",
+    "ours",
 )
 EDGE = _say(
     "new",

@@ -240,7 +240,7 @@ SHAPE = {
         "reported",
         "shape-0.8",
         "Along the laws' frontier L ∝ N^ν (β = 0.8).",
-        "compute figures",
+        "accounts: compute figures",
     ),
     1.5: _say("check", "shape-1.5", "For β > 1 it is L ∝ N^(ν/β) (β = 1.5)."),
 }
@@ -263,13 +263,13 @@ PLAIN = _say(
     "reported",
     "compute",
     "With the cost tN²L the laws' loss falls as C^-νβ/((3+β)ν+2).",
-    "compute figures",
+    "accounts: compute figures",
 )
 CONTEXT = _say(
     "new",
     "compute-context",
     "With the cost tP²N²L it falls as C^-νβ/((3+β)ν+4).",
-    "the cost of accounts; its power derived",
+    "derived; the cost is that of accounts",
 )
 MATRIX = _say(
     "new",

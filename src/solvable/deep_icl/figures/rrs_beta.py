@@ -134,7 +134,6 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-SOURCE = "RRS β sweep"
 _say = partial(say, "rrs-beta")
 POWERS = {
     beta: _say(
@@ -142,16 +141,16 @@ POWERS = {
         f"exponent-{beta:g}",
         f"At β = {beta:g} the loss falls as t^-β/(2+β) (local exponent at t = 10⁷, D = 10⁸, "
         "L = P = ∞).",
-        SOURCE,
+        "accounts: RRS β sweep",
     )
     for beta in BETAS
 }
 ORDER = _say(
-    "reported",
+    "new",
     "order",
     "The larger β, the lower the loss at the end of the listed run (smallest ratio of the losses "
     f"of neighbouring β, L = {DEPTH}, D = {DIM}).",
-    SOURCE,
+    "ours",
 )
 DRAWN = _say(
     "check",

@@ -125,19 +125,16 @@ def _units(data: xr.Dataset) -> xr.Dataset:
     """The scalar time of γ that the trained Γ has at its end, and γ of the flow there."""
     end = RATE * float(data.step[-1])  # Γ's own time
     around = np.geomspace(0.2, 5.0, 81) * end / DIM
-    scalar, flow, half = [], [], []
+    scalar, flow = [], []
     for depth in data.trained.values.tolist():
         gamma = np.asarray(gamma_curve(_task(), around, depth))
         reached = float(data.tokens_gamma.sel(trained=depth)[-1])
         scalar.append(np.exp(np.interp(np.log(reached), np.log(gamma), np.log(around))))
-        ends = np.asarray(gamma_curve(_task(), np.array([1.0, 0.5]) * end / DIM, depth))
-        flow.append(ends[0])
-        half.append(ends[1])
+        flow.append(float(gamma_curve(_task(), end / DIM, depth)))
     return xr.Dataset(
         {
             "unit": ("trained", end / np.asarray(scalar)),
             "flow_end": ("trained", np.asarray(flow)),
-            "half_end": ("trained", np.asarray(half)),
         }
     )
 
@@ -202,7 +199,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-SOURCE = "RRS time figure"
+SOURCE = "accounts: RRS time figure"
 _say = partial(say, "rrs-time")
 POWER = _say(
     "reported",
@@ -236,26 +233,11 @@ UNITS = _say(
     "The matrix Γ moves N times as slowly as dγ/dt = −∂𝓛/∂γ: t of Γ over t of γ when both have "
     "come equally far (N = 45; the deepest run, which is far from its end).",
 )
-UNITS_REPORTED = _say(
-    "reported",
-    "units-reported",
-    "Γ itself follows dγ/dt = −∂𝓛/∂γ: t of Γ over t of γ when both have come equally far (N = 45; "
-    "the deepest run).",
-    "flow equations",
-    known="fails",
-)
 TWO = _say(
     "check",
     "two",
     "The loss has no factor ½, and so its flow keeps the 2 of the derivative (γ at the end of "
     "the deepest run).",
-)
-TWO_REPORTED = _say(
-    "reported",
-    "two-reported",
-    "The flow has no 2: dγ/dt = −½∂𝓛/∂γ (γ at the end of the deepest run).",
-    "flow equations",
-    known="fails",
 )
 
 
@@ -278,22 +260,13 @@ def claims(data: xr.Dataset) -> list[Claim]:
             note=f"Best depths from {int(far.best[0])} to {int(far.best[-1])}.",
         ),
         TOKENS_CLAIM.judge(0.0, gamma_gap(data), CLOSE, note=f"{told} {gap_note(data)}"),
-        UNITS.judge(DIM, end.unit, 0.1 * DIM, note=where),
-        UNITS_REPORTED.judge(
-            1.0,
+        UNITS.judge(
+            DIM,
             end.unit,
             0.1 * DIM,
-            note="The gradient in Γ is (∂𝓛/∂γ)I/N, so that Γ needs N times as long; with a time of "
-            f"that unit it would hold. {where}",
+            note=f"The gradient in Γ is (∂𝓛/∂γ)I/N. {where}",
         ),
         TWO.judge(end.flow_end, end.tokens_gamma[-1], CLOSE * float(end.flow_end), note=where),
-        TWO_REPORTED.judge(
-            end.half_end,
-            end.tokens_gamma[-1],
-            CLOSE * float(end.flow_end),
-            note="The loss has no ½ that would cancel the 2; expected is γ of the flow at half the "
-            f"time, and with a time of that unit it would hold. {where}",
-        ),
     ]
 
 
@@ -315,9 +288,7 @@ FIGURE = Figure(
         BUDGET,
         TOKENS_CLAIM,
         UNITS,
-        UNITS_REPORTED,
         TWO,
-        TWO_REPORTED,
     ),
     compute=compute,
     draw=draw,

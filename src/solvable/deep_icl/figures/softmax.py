@@ -98,8 +98,8 @@ def _last(data: xr.Dataset) -> xr.DataArray:
     return data.loss.isel(step=slice(-max(1, data.sizes["step"] // 10), None)).mean("step")
 
 
-SOURCE = "softmax figure"
-_say = partial(say, "softmax", "reported")
+SOURCE = "ours"
+_say = partial(say, "softmax", "new")
 ZERO = _say(
     "learns",
     "Attention of every depth ends below the zero predictor's loss, 1 (largest end).",

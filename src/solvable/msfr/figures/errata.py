@@ -218,7 +218,7 @@ FORMULAS = (
             f"f¹ = [r + 2(m − n)]/4 {GAP}.",
             "(137)",
             Quote(
-                r"f &= \frac{g^0 - h^0}{4} \\ &+ \epsilon \left[ r + 2 \left( "
+                r"f &= \frac{g^0 - h^0}{4} \\ &+ \epsilon \left[r + 2 \left("
                 r"\frac{\int u(\tau)\vartheta(\tau)d\tau + \text{const.}}{u} - "
                 r"\frac{\int z(\tau)\varphi(\tau)d\tau + \text{const.}}{z} \right) \right]",
                 "Eq. (137); Sec. 3.2 divides by 4",
@@ -233,9 +233,9 @@ FORMULAS = (
             "(149), (151)",
             Quote(
                 r"\frac{E^2 e^{2\xi t} \Lambda}{(\Lambda^2 + 1)^2} "
-                r"\left( 1 - \frac{\Lambda a}{\xi} \right) - "
+                r"\left(1 - \frac{\Lambda a}{\xi} \right) - "
                 r"\frac{F^2 e^{-2\xi t} \Lambda}{(\Lambda^2 + 1)^2} "
-                r"\left( 1 + \frac{\Lambda a}{\xi} \right) + "
+                r"\left(1 + \frac{\Lambda a}{\xi} \right) + "
                 r"\frac{4aEFt}{(\Lambda^2 + 1)^2} (\Lambda^2 + C)",
                 "Eq. (149), second form, whose first has it right; (151) likewise",
             ),
@@ -249,10 +249,10 @@ FORMULAS = (
             "(150), (151)",
             Quote(
                 r"m = \frac{\int u\vartheta dt}{u} = \frac{-Q^2 e^{2\xi t} \Lambda "
-                r"\left( 1 + \frac{\Lambda a}{\xi} \right) + e^{-2\xi t} \Lambda "
-                r"\left( -1 + \frac{\Lambda a}{\xi} \right) + 4aQt (\Lambda^2 + C)}"
+                r"\left(1 + \frac{\Lambda a}{\xi} \right) + e^{-2\xi t} \Lambda "
+                r"\left(-1 + \frac{\Lambda a}{\xi} \right) + 4aQt (\Lambda^2 + C)}"
                 r"{(\Lambda^2 + 1)^2 (Qe^{\xi t} + e^{-\xi t})^2}",
-                "Eq. (150), without the const. of (134); (151) likewise",
+                "Eq. (150), without the const. of (134), (137); (151) likewise",
             ),
         ),
         ("first", "first_start", "first"),
@@ -265,18 +265,19 @@ FORMULAS = (
             Quote(
                 r"\dot{h}_s^0 &= -2a_s\Lambda_s g_s^0 - a_s(h_s^0)^2/2 + a_sC_s",
                 "Eq. (39) in the text we have; (12) has h",
-                "slip",
             ),
         ),
         ("h", "h_with_g", "h"),
     ),
 )
 NOTES = {
+    "constant-half": "As printed it lacks the ψ² of g and h, too.",
     "constant-square": "As printed with H = ψH⁰, order zero; with the whole H of (7) f is further "
     "off.",
     "context-factor": "As printed means f(0) = (g − h)/4 and C = gh/2 with the g of (121).",
     "first-order-sign": "As printed means that one sign alone.",
-    "first-order-start": "As printed means m alone.",
+    "first-order-start": "As printed means m alone. Without constants it solves the equations from "
+    "another start, which depends on ε; for t → ∞ the two agree.",
     "g-for-h": f"As printed h is −∞ at t = 0.41; its distance is that up to {PRINTED_H_UNTIL}.",
 }
 NORMALISER = _say(

@@ -167,7 +167,10 @@ TRAINED = _say(
     "paper",
     "With H² = μH gradient descent follows the closed form with a = pμ "
     "(largest |f − f_theory|/Λ, all starts and times).",
-    Quote(r"we now define $a_s = \#_s \psi_s \mu_s / N$", "App. H.3, below Eq. (117)"),
+    Quote(
+        r"we now define $a_s = \#_s \psi_s \mu_s / N$",
+        "App. H.3, below Eq. (117); (118) does not change",
+    ),
 )
 FLOW = _say(
     "flow",

@@ -294,7 +294,7 @@ DATA = {
 DATA_EXPONENT = {
     a: _say(
         f"data-exponent-{10 * a:.0f}",
-        "paper",
+        "check",  # of training over theory, times theory's mean: practically theory's own
         "c",
         f"L ∝ N^(−(α−1)/α) at α = {a} (exponent of the training, averaged over data sets).",
     )

@@ -105,6 +105,7 @@ def _law_said(
     return law_statement(f"msfr/table2/{word}", text, source, kind, quote)
 
 
+RANGE = {"β = 1": "At order zero, ", "γ = 0.5": "While Λ_s ≫ 1, "}  # as F.3 assumes
 TIME = {
     "β = 1": _law_said("time-beta-1", "L ∝ t^(−(α−1)/(α+β)) at β = 1"),
     "γ = 0.5": _law_said("time-gamma-0.5", "While Λ_s ≫ 1, L ∝ t^(−(α+2γ−1)/(α+3γ)) at γ = 0.5"),
@@ -122,19 +123,20 @@ DATA = {
         quote=Quote(
             r"L(N) \propto N^{-\frac{\alpha+\gamma-1}{\alpha}}",
             "Eq. (105); Table 2 has the right exponent",
-            "slip",
         ),
     ),
 }
 COMPUTE = {
-    case: _law_said(f"compute-{word}", f"At the best split L ∝ C^(−α_t α_D/(α_t+α_D)) at {case}")
+    case: _law_said(
+        f"compute-{word}", f"{RANGE[case]}at the best split L ∝ C^(−α_t α_D/(α_t+α_D)) at {case}"
+    )
     for case, word in (("β = 1", "beta-1"), ("γ = 0.5", "gamma-0.5"))
 }
 ROW = "Table 2, last row; F.1 has it right"
 BEST_TIME = {
     case: Statement(
         f"msfr/table2/optimal-time-{word}",
-        f"t* ∝ C^(α_D/(α_t+α_D)), {case}.",
+        f"{RANGE[case]}t* ∝ C^(α_D/(α_t+α_D)) at {case}.",
         "Table 2, (F.1)",
         "paper",
         Quote(r"t \propto \mathcal{C}^{\frac{1}{\alpha+3\gamma+\beta+1}}", ROW),
@@ -144,7 +146,7 @@ BEST_TIME = {
 BEST_SIZE = {
     case: Statement(
         f"msfr/table2/optimal-size-{word}",
-        f"D* ∝ C^(α_t/(α_t+α_D)), {case}.",
+        f"{RANGE[case]}D* ∝ C^(α_t/(α_t+α_D)) at {case}.",
         "Table 2, (F.1)",
         "paper",
         Quote(r"D \propto \mathcal{C}^{\frac{\alpha+3\gamma+\beta}{\alpha+3\gamma+\beta+1}}", ROW),

@@ -218,14 +218,15 @@ def rank_statements(figure: str, number: str) -> tuple[Statement, ...]:
             "rests",
             "The loss rests at L(M_m) where m is a multiple of R: it spends some time within 10 % "
             f"of it (the least of ln t {words}, where half of the runs get so far).",
-            "derived",
-            "new",
+            source,
+            "reported",
         ),
         say(
             figure,
             "rests-reported",
-            "The loss is reported to rest at L(M_m) where m divides R (the least of ln t within "
-            f"10 % of such a level, {words}, where half of the runs get so far).",
+            'Read literally, "m that divides R" as the paper is reported to write: the loss rests '
+            "at L(M_m) where m divides R (the least of ln t within 10 % of such a level, "
+            f"{words}, where half of the runs get so far).",
             source,
             "reported",
             "fails",
@@ -235,8 +236,8 @@ def rank_statements(figure: str, number: str) -> tuple[Statement, ...]:
             "passes",
             "The loss passes the levels whose m is no multiple of R at once (the most of ln t "
             f"within 10 % of one, {words}).",
-            "derived",
-            "new",
+            source,
+            "reported",
         ),
         say(
             figure,
@@ -273,8 +274,8 @@ def rank_claims(statements: Sequence[Statement], data: xr.Dataset) -> list[Claim
             RESTS,
             at[divisor],
             "at least",
-            note=f"At R = {divisor[0]}, m = {divisor[1]}. Multiples of R are probably meant; the "
-            "text of the paper was not at hand.",
+            note="The account adds that multiples of R are meant. "
+            f"At R = {divisor[0]}, m = {divisor[1]}.",
         ),
         passed.judge(PASSES, at[most], "at most", note=f"At R = {most[0]}, m = {most[1]}."),
         levels.judge(

@@ -282,7 +282,7 @@ ONCE = _say(
     "drops",
     "The loss of merged attention drops once (number of drops, the seed furthest off; data and "
     "population).",
-    "p. 2, Fig. 1",
+    'Fig. 1; as quoted in a summary, p. 2 (and p. 9) has drops that "also" occur with softmax',
     "paper",
 )
 HALF = _say(
@@ -465,9 +465,9 @@ FIGURE = Figure(
         "𝐯 and u of attention do not stay at zero: in (a) its drop comes a few per cent earlier "
         "than that of the MLP with the same weights on the same data. In (b) every task vector "
         "comes with its negative, which keeps them at zero, and the two are equal. The rest is the "
-        "population. (c): u₀ is the growing mode of the random start; the paper's w_init is not "
-        f"defined for one. White: weights of {WHITE['scale']:g} and η = {WHITE['lr']:g}, in the "
-        "code's units too; our choice."
+        "population. (c): u₀ is the growing mode of the random start; how the paper's w_init is "
+        f"meant for such a start is not known to us. White: weights of {WHITE['scale']:g} and "
+        f"η = {WHITE['lr']:g}, in the code's units too; our choice."
     ),
     seed=SEED,
 )

@@ -228,15 +228,15 @@ TRANSIENT = _say(
     "transient",
     "For 0 < f < 1 what was learned in weights is lost again as learning in context sets in (rise "
     "of the test in weights from its lowest to the end, median over draws, the least over f).",
-    "Fig. 14",
-    "reported",
+    "ours",
+    "new",
 )
 ALONE = _say(
     "alone",
     "At f = 0 nothing is learned in context, and at f = 1 nothing in weights (the lowest of either "
     "test over its start, median over draws).",
-    "Fig. 14",
-    "reported",
+    "ours",
+    "new",
 )
 BRUTE = _say(
     "tokens",

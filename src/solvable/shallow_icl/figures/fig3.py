@@ -244,7 +244,7 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
         losses.axhline(level, color="0.35", linestyle="--", linewidth=0.8, zorder=0)
     losses.axvline(PUBLISHED_STEPS, color="0.6", linestyle=":", linewidth=1.0)
     losses.annotate(
-        "published\nlength",
+        "length of the\nnotebook",
         (PUBLISHED_STEPS, 0.92),
         xytext=(4, 0),
         textcoords="offset points",
@@ -314,8 +314,8 @@ def _say(word: str, text: str, source: str, kind: Kind) -> Statement:
 NINE = "nine seeds in ten, population, scale 1e-3"
 DROPS = _say(
     "drops",
-    "The loss drops D times within four times the published length (number of drops, the seed "
-    "furthest off).",
+    "The loss drops D times within four times the length of the authors' notebook (number of "
+    "drops, the seed furthest off).",
     "Sec. 4.2, Fig. 3a",
     "reported",
 )
@@ -406,7 +406,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
             counts[np.argmax(np.abs(counts - 4))],
             0.0,
             note=(
-                f"Within the published {PUBLISHED_STEPS + 1} steps {within} of "
+                f"Within the {PUBLISHED_STEPS + 1} steps of the authors' notebook {within} of "
                 f"{data.sizes['seed']} seeds have had all four."
             ),
         ),

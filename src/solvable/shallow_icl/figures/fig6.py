@@ -143,10 +143,14 @@ SHRINK = {
 STAIRS = _say(
     "stairs",
     "From the smallest start separate attention drops D times (median over seeds).",
+    "ours",
+    "new",
 )
 NO_STAIRS = _say(
     "no-stairs",
     "From the largest it drops once, without plateaus (median over seeds).",
+    "ours",
+    "new",
 )
 LAZY = {
     kind: _say(

@@ -39,8 +39,8 @@ fig = Figure(
         "published; the seeds are ours. Drawn is the exact risk of the chain of five scalars, "
         "which SGD is exactly in law; the paper plots the risk on 1000 test tokens, as the inset "
         "of (a) does for runs on real tokens (bars: a batch's noise of 4.2 %). The numbers "
-        "compared with are from an earlier computation of this project, as the published ones are "
-        "only a picture. --quick stops after 20k steps; its end, like that of the other sizes, is "
+        "compared with are from an earlier computation of this project, as the paper's picture is "
+        "not at hand. --quick stops after 20k steps; its end, like that of the other sizes, is "
         "judged by the last 20k steps taken from the oracle, by which time SGD has forgotten where "
         "it came from."
     ),
@@ -116,7 +116,7 @@ def settles(d, x):
     return near(found.mean(), x[2], error, because=because, note=words)
 
 
-@fig.claim("reported", "Fig. 5")
+@fig.claim("check", "derived")
 def oracle(d):
     """In the last steps, from the oracle, the risk is next to the oracle's at that λ (ratio of the
     mean)."""
@@ -128,13 +128,13 @@ def oracle(d):
     return near(d.end_loss.mean() / there, 1.0, 0.02, note=words)
 
 
-@fig.claim("reported", "Fig. 5, panel 2")
+@fig.claim("reported", "Fig. 5, panel 2, by the authors' code")
 def learns(d):
     """No run is lost: all learn ν (least |ν| at the last step)."""
     return at_least(abs(d.nu.isel(step=-1)).min(), 0.5, note=f"After {int(d.step[-1])} steps.")
 
 
-@fig.claim("reported", "Fig. 5, panel 4")
+@fig.claim("reported", "Fig. 5, panel 4, by the authors' code")
 def manifold(d):
     """The runs come closer to the manifold (mean distance at the last step, relative to the
     start's)."""

@@ -24,7 +24,7 @@ fig = Figure(
         "d = 400, L = 10, γ² = ½, λ = 0.9, α = 1e-3, 120k steps of projected gradient descent on "
         "the exact risk, all as published; the seeds are ours. Means and bands are over runs with "
         "|ν| > ½ at the end, the others are drawn one by one. The numbers compared with are "
-        "from an earlier computation of this project, as the published ones are only a picture; "
+        "from an earlier computation of this project, as the paper's picture is not at hand; "
         "λ_c and the rate off the manifold are derived."
     ),
 )
@@ -71,7 +71,7 @@ def _near_median(values: xr.DataArray, told: float, note: str = "") -> Finding:
     return near(values.median(), told, error, because=because, note=note)
 
 
-@fig.claim("reported", "Fig. 7a, panel 2")
+@fig.claim("reported", "Fig. 7a, panel 2, by the authors' code")
 def nu(d):
     """ν is learned: |ν| is next to 1 after 6k steps (median over runs)."""
     return at_least(abs(d.nu.sel(step=6000)).median(), 0.99)
@@ -132,7 +132,7 @@ def growth(d):
     return near(abs(d.growth / d.growth_predicted - 1.0).max(), 0.0, 0.02, note=words)
 
 
-@fig.claim("reported", "Fig. 7a, panel 4")
+@fig.claim("reported", "Fig. 7a, panel 4, by the authors' code")
 def distance(d):
     """The distance grows until it is of order one: at the end it is many times what it was after
     6k steps (ratio, median over runs that have learned ν by then)."""

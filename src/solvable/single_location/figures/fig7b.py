@@ -56,7 +56,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     return figure
 
 
-@fig.claim("reported", "Fig. 7b")
+@fig.claim("reported", "Fig. 7b, by the authors' code")
 def share(d):
     """About half the runs reach the oracle (share of the runs)."""
     good = _panels.reached(d)
@@ -72,7 +72,7 @@ def ends(d):
     return near(((nu > 0.98) | (nu < 0.02)).mean(), 1.0, 0.0)
 
 
-@fig.claim("regression", "value ours")
+@fig.claim("regression", "Fig. 7b; value ours")
 def risk(d):
     """Runs that reach the oracle have an excess risk of 0.1137 by then (mean)."""
     most = _panels.parted(d)[0].isel(step=-1)
@@ -102,7 +102,7 @@ def distance(d):
     return near(lost.distance.mean(), d.swapped_distance, 1e-3)
 
 
-@fig.claim("reported", "Fig. 7b, panel 4")
+@fig.claim("reported", "Fig. 7b, panel 4, by the authors' code")
 def manifold(d):
     """The runs that reach the oracle come to the manifold (largest distance at the end)."""
     most = _panels.parted(d)[0].isel(step=-1)
