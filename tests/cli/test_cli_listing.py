@@ -48,10 +48,10 @@ def test_list_fits_a_terminal_of_80_columns(solvable, monkeypatch):
 def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     out = " ".join(solvable("list", "msfr/table2").out.split())
-    assert "msfr/table2/data-gamma-0.5" in out
+    assert "/data-gamma-0.5" in out
     assert "L ∝ N^(−(α+2γ−1)/α)" in out
-    assert "[Printed in Eq. (105);" in out
-    assert "Settings: seed = 0, " in out
+    assert "/data-gamma-0.5 corrects what is printed (Eq. (105); Table 2 has the right" in out
+    assert "Settings at the default size, which cannot be changed yet: seed = 0, " in out
     assert "msfr/fig3" not in out
     out = " ".join(solvable("list", "single_location/stability").out.split())
     assert "critical-400-10" not in out  # a regression value

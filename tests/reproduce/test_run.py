@@ -107,6 +107,7 @@ def edit(toy, old, new):
     text = source.read_text()
     assert text.count(old) == 1, old
     source.write_text(text.replace(old, new))
+    shutil.rmtree(toy / "__pycache__", ignore_errors=True)  # two edits of one second look alike
     sys.modules.pop("toy_lab", None)
     importlib.invalidate_caches()
 
@@ -463,10 +464,46 @@ def test_processes_that_never_start_fail_every_figure_in_one_line_each(toy, tmp_
     assert "its process ended with status 0, 2 times" in outcomes[0].error
 
 
+def test_a_changed_setting_that_is_refused_is_one_sentence(toy, command, tmp_path):
+    refusal = 'if settings.slope < 0: raise ValueError("slope must be > 0")'
+    edit(toy, 'note("values")', f'note("values")\n    {refusal}')
+    status, stdout, stderr = command(
+        "toy/new", "--quick", "--out", tmp_path / "out", "--set", "slope=-1"
+    )
+    assert (status, stdout) == (2, "")
+    assert "toy/new with these settings: slope must be > 0" in stderr
+    assert "Traceback" not in stderr
+    assert list((tmp_path / "out" / "toy").iterdir()) == []
+
+
+def test_a_claim_that_can_no_longer_be_judged_is_not_shown_as_it_was(here, toy, tmp_path):
+    out = tmp_path / "out"
+    run(["toy/new"], out=out, size="quick")
+    edit(toy, "d.told[-1], 1e-9", "d.gone[-1], 1e-9")
+    (one,) = run(["toy/new"], out=out, size="quick")
+    assert not one.good
+    assert [claim.verdict for claim in one.claims[:2]] == ["fails", "holds"]
+    assert "It cannot be judged (AttributeError" in one.claims[0].note
+    assert "not judged" in (out / "index.html").read_text()
+
+
+def test_a_figure_of_the_older_way_that_cannot_be_judged_leaves_the_page(toy, tmp_path, capfd):
+    out = tmp_path / "out"
+    run(["toy/one"], out=out, size="quick")
+    edit(toy, "[said.judge(expected, data.first[0], 1e-9)]", "data.gone")
+    (outcome,) = run(["toy/one"], out=out, size="quick")
+    assert outcome.state == "failed"
+    page = (out / "index.html").read_text()
+    assert "toy/one could not be made or judged anew (AttributeError" in page
+    assert '<article id="toy/one">' not in page
+
+
 def test_stages_are_logged(toy, tmp_path):
     run(["toy/new"], out=tmp_path / "out", size="quick")
     lines = (tmp_path / "out" / "log.txt").read_text().splitlines()
-    words = [line.partition("(quick)  ")[2] for line in lines]
+    assert lines[0].endswith("run of 1 begins")
+    assert lines[-1].endswith("run ends")
+    words = [line.partition("(quick)  ")[2] for line in lines[1:-1]]
     assert words[:2] == ["begins", "stage values begins"]
     assert words[2].startswith("stage values ends after ")
     assert words[-1] == "is done, 6 claims judged"
@@ -489,6 +526,7 @@ def test_changed_settings_are_kept_apart(here, toy, command, diary, tmp_path):
     assert "toy/new/power-3" in verdicts
     page = (out / "index.html").read_text()
     assert "changed: powers = [2, 3], slope = 3.0" in page
+    assert "(changed)" in page
     assert "1 with changed settings" in page
     computed = len(diary())
     line = result.about["command"].split()[1:]
@@ -683,9 +721,10 @@ def test_the_command_line_prints_claims_and_the_page(command, tmp_path):
     out = tmp_path / "out"
     status, stdout, stderr = command("toy/one", "toy/false", "--quick", "--out", out)
     assert status == 1  # a claim fails
-    assert "toy/one/value" in stdout
+    assert "/value" in stdout
     assert "The paper: 1 holds, 1 does not hold." in stdout
-    assert "1 verdict is news" in stdout
+    assert "1 verdict is not the known one" in stdout
+    assert "toy/false/value: Measured 1, which is 1 away from 2" in " ".join(stdout.split())
     assert f"{out}{os.sep}index.html" in stdout.replace("\n", "")
     assert "[1/2] toy/" in stderr
 
@@ -711,7 +750,7 @@ def test_json_is_one_document(command, tmp_path):
         (("toy/one", "--jobs", "0"), "jobs must be a whole number, at least 1, not 0"),
         (("toy/one", "--set", "parts=2"), "the settings of toy/one cannot be changed yet"),
         (("toy/new", "--set", "slop=2"), "did you mean slope?"),
-        (("toy/new", "--set", "slope"), "set must be NAME=VALUE, such as runs=100, not 'slope'"),
+        (("toy/new", "--set", "slope"), "--set must be NAME=VALUE, such as alpha=2.0, not 'slope'"),
         (("toy/..",), "figure of toy must be one of one, two"),
         (("toy/one", "--jobs", "many"), "--jobs must be a whole number, not 'many'"),
     ],

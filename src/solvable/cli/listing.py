@@ -25,7 +25,7 @@ class List:
         tyro.conf.Positional,
         tyro.conf.arg(metavar="[TARGET ...]", help_behavior_hint=""),
     ] = ()
-    """LAB or LAB/FIGURE whose claims to show; every lab and figure, without them, unless given"""
+    """LAB, LAB/FIGURE or all, whose claims to show; else every lab and figure is, without them"""
     json: Flag = False
     """print one JSON document, claims included, instead of tables"""
 
@@ -133,16 +133,21 @@ def _claims(figure: "Figure") -> list[Any]:
     table.add_column("statement", ratio=1)
     table.add_column("kind", no_wrap=True)
     table.add_column("source")
+    quotes: list[str] = []
     for said in figure.statements:
         if said.kind == "regression":
             continue
-        words = escape(said.text)
-        if said.quote:
-            words += escape(f" [Printed in {said.quote.where}: {said.quote.text}]")
+        words, name = escape(said.text), said.id.removeprefix(figure.id)
         if said.known:
             sizes = "" if said.known == "fails" else f" at size {', '.join(said.known)}"
             words += escape(f" [Known not to hold{sizes}.]")
-        table.add_row(said.id, words, said.kind, said.source)
+        table.add_row(name, words, said.kind, said.source)
+        if said.quote:
+            place, printed = said.quote.where, said.quote.text
+            quotes.append(escape(f"{name} corrects what is printed ({place}): {printed}"))
     heading = f"[bold]{figure.id}[/bold]  {escape(figure.title)}"
     settings = ", ".join(f"{n} = {json.dumps(v)}" for n, v in figure.values("default").items())
-    return [heading, escape(figure.note), escape(f"Settings: {settings}"), table, ""]
+    change = "which --set changes" if figure.stages else "which cannot be changed yet"
+    told = f"Settings at the default size, {change}: {settings}"
+    note = [escape(figure.note)] if figure.note else []
+    return [heading, *note, escape(told), table, *quotes, ""]

@@ -86,8 +86,10 @@ class Figures:
             self._progress.remove_task(self._bars.pop(outcome.figure))
 
     def _tell(self, outcome: "Outcome") -> None:
-        counts = Counter(c.verdict for c in outcome.claims if c.kind != "regression")
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        from ..reproduce import numerals
+
+        shown = [c for c in outcome.claims if c.kind != "regression"]
+        verdicts = ", ".join(numerals.verdicts(Counter(c.verdict for c in shown)))
         if news := sum(not c.as_known for c in outcome.claims) if not outcome.changes else 0:
             verdicts += f" ({news} not as known)"
         match outcome.state:
@@ -99,7 +101,7 @@ class Figures:
             case "skipped":
                 words = f"skipped: {outcome.error}"
             case _:
-                words = f"not computed: {outcome.error}"
+                words = f"failed: {outcome.error}"
         line = f"[{self._finished}/{self._count}] {outcome.figure}  {words}"
         if self._progress is None:
             print(line, file=sys.stderr, flush=True)

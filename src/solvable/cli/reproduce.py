@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NEWS = 1
 SOME = 5  # folders that are named
+MANY = 10  # figures from which on one is told how long it may take
 ROOMY = 120  # columns of a terminal from which the statements fit beside their numbers
 
 
@@ -62,13 +63,16 @@ class Reproduce:
         from ..reproduce import numerals
 
         chosen = reproduce.figures(self.targets or ("all",))
+        change = pairs("--set", self.set, "alpha=2.0")
+        if len(chosen) > MANY:
+            note(f"{len(chosen)} figures at size {size}; {self.out / 'log.txt'} tells how it goes")
         with Figures([figure.id for figure in chosen]) as watch:
             try:
                 outcomes = reproduce.run(
                     [figure.id for figure in chosen],
                     out=self.out,
                     size=size,
-                    change=pairs("set", self.set, "runs=100"),
+                    change=change,
                     jobs=self.jobs,
                     fresh=self.fresh,
                     prepare=self.compute.prepare,
@@ -85,9 +89,11 @@ class Reproduce:
             document = {"size": size, "report": str(page), "counts": counts, "figures": facts}
             print_json({**document, "left_out": reproduce.left_out(self.out)})
         else:
-            names = " ".join(self.targets)
-            hint = f"solvable list {names} says what is claimed" if names else "--json says more"
-            print_rich(*_table(outcomes), *_summary(outcomes), f"the page: {page}; {hint}")
+            if refused := [o for o in outcomes if o.changes and o.state == "failed"]:
+                raise ValueError(f"{refused[0].figure} with these settings: {refused[0].error}")
+            print_rich(
+                *_table(outcomes), *_news(outcomes), *_summary(outcomes), f"the page: {page}"
+            )
             _tell_left_out(reproduce.left_out(self.out), self.out)
         # What was asked for by its own name and cannot be computed here is no success.
         asked = any(o.state == "skipped" and o.figure in self.targets for o in outcomes)
@@ -122,24 +128,44 @@ def _table(outcomes: "list[Outcome]") -> list[Any]:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for outcome in outcomes:
+        blank = [""] * (roomy + 3)
+        if outcome.error:
+            skipped = outcome.state == "skipped"
+            verdict = ("skipped", "yellow") if skipped else ("failed", "bold red")
+            table.add_row(Text(outcome.figure, style="bold"), *blank, Text(*verdict))
+            continue
+        table.add_row(Text(outcome.figure, style="bold"), *blank, "")
         for claim in outcome.claims:
             if claim.kind == "regression" and claim.as_known:
                 continue
             words = [claim.statement] if roomy else []
             numbers = numerals.expected(claim), numerals.number(claim.measured)
-            table.add_row(claim.id, *words, claim.kind, *numbers, _verdict(outcome, claim))
-        if outcome.error:
-            words = [outcome.error] if roomy else []
-            skipped = outcome.state == "skipped"
-            verdict = ("skipped", "yellow") if skipped else ("not computed", "bold red")
-            table.add_row(outcome.figure, *words, "", "", "", Text(*verdict))
+            name = claim.id.removeprefix(outcome.figure)
+            table.add_row(name, *words, claim.kind, *numbers, _verdict(outcome, claim))
     return [table] if table.row_count else []
+
+
+def _news(outcomes: "list[Outcome]") -> list[str]:
+    """What is to be said of verdicts that are not the known ones, and of figures that failed."""
+    from rich.markup import escape
+
+    from ..reproduce import numerals
+
+    lines = [f"{o.figure}: {o.error}" for o in outcomes if o.error]
+    for claim in _own(outcomes):
+        if not claim.as_known:
+            why = numerals.why_it_fails(claim) if claim.verdict == "fails" else ""
+            words = why or f"It {claim.verdict}, where it was known as: {claim.known}."
+            lines.append(f"{claim.id}: {words} {claim.note}".rstrip())
+    return [escape(line) for line in lines]
 
 
 def _verdict(outcome: "Outcome", claim: "Claim") -> Any:
     """A verdict, and whether it is news."""
     from rich.text import Text
 
+    if claim.unjudged:
+        return Text("not judged")
     if outcome.changes:
         return Text(f"{claim.verdict} (changed)")
     if claim.as_known:
@@ -166,7 +192,8 @@ def _summary(outcomes: "list[Outcome]") -> list[str]:
     claims = _own(outcomes)
     words = [figures, numerals.card(claims)]
     if news := sum(not claim.as_known for claim in claims):
-        words.append(f"{numerals.plural(news, '1 verdict is', f'{news} verdicts are')} news")
+        verdicts = numerals.plural(news, "1 verdict is", f"{news} verdicts are")
+        words.append(f"{verdicts} not the known {numerals.plural(news, 'one', 'ones')}")
     if any(outcome.changes for outcome in outcomes):
         words.append("settings were changed: these verdicts are nobody's claims, and do not count")
     return [word for word in words if word]

@@ -37,7 +37,12 @@ def parsed(figure: Figure, size: Size, changes: Mapping[str, Any]) -> dict[str, 
             hint = f"; did you mean {near[0]}?" if near else ""
             allowed = ", ".join(known)
             raise ValueError(f"setting of {figure.id} must be one of {allowed}, not {name!r}{hint}")
+        if name in found:
+            raise ValueError(f"{name} must be given once, not twice")
         found[name] = _value(name, value, known[name])
+        each = [json.dumps(one) for one in found[name]] if name in figure.axes else []
+        if len(set(each)) < len(each):  # it would claim the same twice
+            raise ValueError(f"{name} must be different values, not {value!r}")
     return {name: value for name, value in found.items() if value != known[name]}
 
 
@@ -47,7 +52,7 @@ def _value(name: str, given: Any, like: Any) -> Any:
     if isinstance(like, list) and not isinstance(value, list | str):
         value = [value]
     if not _fits(value, like):
-        raise ValueError(f"{name} must be {_type(like)}, as {json.dumps(like)} is, not {given!r}")
+        raise ValueError(f"{name} must be {_type(like)}, such as {_typed(like)}, not {given!r}")
     return _cast(value, like)
 
 
@@ -108,6 +113,14 @@ def _widest(like: list[Any]) -> Any:
     return next((each for each in like if isinstance(each, float)), like[0] if like else None)
 
 
+def _typed(value: Any) -> str:
+    """A value as one types it."""
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value)
+    return text[1:-1] if isinstance(value, list) and "[" not in text[1:] else text
+
+
 def _type(like: Any) -> str:
     match like:
         case bool():
@@ -115,9 +128,11 @@ def _type(like: Any) -> str:
         case int():
             return "a whole number"
         case float():
-            return "a number"
+            return "a finite number"
+        case [list() as first, *_]:
+            return f"lists in brackets, each of {_type(first)}"
         case list():
-            return "values with commas between"
+            return f"{_type(_widest(like)).removeprefix('a ')}s with commas between"
         case dict():
             return "a JSON object with the same names"
         case _:

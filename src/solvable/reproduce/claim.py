@@ -80,6 +80,11 @@ class Claim:
     as_printed: float | None = None
 
     @property
+    def unjudged(self) -> bool:
+        """Whether there was nothing to judge it by."""
+        return math.isnan(self.expected)
+
+    @property
     def as_known(self) -> bool:
         """Whether the verdict is no news."""
         return self.verdict == self.known
@@ -188,7 +193,8 @@ class Statement:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"kind of {self.id} must be one of {', '.join(KINDS)}")
+            allowed = ", ".join(KINDS)
+            raise ValueError(f"kind of {self.id} must be one of {allowed}, not {self.kind!r}")
         if self.quote and self.kind != "paper":
             raise ValueError(f"{self.id} quotes a paper, so its kind must be paper")
         failing = self.known if isinstance(self.known, Mapping) else {"full": self.known}
@@ -238,6 +244,13 @@ class Statement:
             good = False
             note = f"What is printed agrees as well, so that nothing is corrected. {note}".rstrip()
         verdict: Verdict = ("holds corrected" if self.quote else "holds") if good else "fails"
+        return self._claim(found, verdict, note, size)
+
+    def unjudged(self, note: str, size: Size = "default") -> Claim:
+        """The claim where there is no number to judge it by; a note says why."""
+        return self._claim(Finding(math.nan, math.nan, 0.0), "fails", note, size)
+
+    def _claim(self, found: Finding, verdict: Verdict, note: str, size: Size) -> Claim:
         return Claim(
             id=self.id,
             statement=self.text,

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -179,6 +178,14 @@ class Figure:
         """The functions behind its data; none, where it was declared the older way."""
         return tuple(self._stages.values())
 
+    @property
+    def axes(self) -> set[str]:
+        """The settings over which it makes claims, one a value."""
+        return {family.over for family in self._families if isinstance(family.over, str)}
+
+    def __repr__(self) -> str:
+        return f"Figure({self.id!r})"
+
     def values(self, size: Size, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All that it is computed with at a size, as it is read back from a file."""
         found = {"seed": self.seed, **self.constants, **self.settings[size], **(changes or {})}
@@ -221,31 +228,20 @@ class Figure:
             raise RuntimeError(f"{self.id} has no picture: declare one with its draw")
         return self._draw(dataset)
 
-    def judge(
-        self, dataset: "xr.Dataset", size: Size = "default", *, changed: bool = False
-    ) -> list[Claim]:
+    def judge(self, dataset: "xr.Dataset", size: Size = "default") -> list[Claim]:
         """The claims, with none forgotten and none unannounced.
 
-        Args:
-            dataset: by which.
-            size: at which it was computed.
-            changed: with other settings than the figure's own, so that a claim may have no meaning.
+        A claim that raises has no number, fails, and says so; the others are judged.
         """
         if self._claims is not None:
             return self._judge_whole(dataset, size)
         claims = []
         for said, find, arguments in self._announced(_settled(dataset.attrs["settings"])):
             try:
-                found = find(dataset, *arguments)
+                claims.append(said.judged(find(dataset, *arguments), size))
             except Exception as error:
-                if not changed:
-                    raise
-                words = (
-                    f"It cannot be judged with these settings ({type(error).__name__}: {error})."
-                )
-                found = Finding(math.nan, math.nan, 0.0, note=words)
-                said = replace(said, quote=None)
-            claims.append(said.judged(found, size))
+                words = f"It cannot be judged ({type(error).__name__}: {error})."
+                claims.append(said.unjudged(words, size))
         return claims
 
     def _judge_whole(self, dataset: "xr.Dataset", size: Size) -> list[Claim]:

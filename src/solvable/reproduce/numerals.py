@@ -95,9 +95,9 @@ def shown(claims: Iterable[Claim]) -> list[Claim]:
 def counted(claims: Iterable[Claim]) -> dict[Kind, dict[str, int]]:
     """How many claims of each kind have which verdict; regression values are not counted."""
     found = Counter((claim.kind, claim.verdict) for claim in shown(claims))
-    verdicts = ("holds", "holds corrected", "fails")
+    every = ("holds", "holds corrected", "fails")
     counts: dict[Kind, dict[str, int]] = {
-        kind: {verdict: found[kind, verdict] for verdict in verdicts if found[kind, verdict]}
+        kind: {verdict: found[kind, verdict] for verdict in every if found[kind, verdict]}
         for kind in KINDS
     }
     return {kind: each for kind, each in counts.items() if each}
@@ -110,7 +110,7 @@ def card(claims: Iterable[Claim]) -> str:
     """How a paper fares, and what there is besides, in two or three sentences."""
     counts = counted(claims)
     words = [
-        f"{_SAID[kind]}: {', '.join(_verdicts(counts[kind]))}." for kind in _SAID if kind in counts
+        f"{_SAID[kind]}: {', '.join(verdicts(counts[kind]))}." for kind in _SAID if kind in counts
     ]
     ours = [(kind, counts[kind]) for kind in ("new", "check") if kind in counts]
     if ours:
@@ -118,7 +118,12 @@ def card(claims: Iterable[Claim]) -> str:
     return " ".join(words)
 
 
-def _verdicts(counts: Mapping[str, int]) -> list[str]:
+def verdicts(counts: Mapping[str, int]) -> list[str]:
+    """How many claims have which verdict.
+
+    >>> verdicts({"holds": 2, "fails": 1})
+    ['2 hold', '1 does not hold']
+    """
     forms = {
         "holds": ("holds", "hold"),
         "holds corrected": ("holds corrected", "hold corrected"),

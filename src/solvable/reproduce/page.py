@@ -299,7 +299,8 @@ def _content(id: str, title: str, tally: str) -> str:
 
 def _outline(picture: Picture) -> str:
     if picture.changed:
-        return '<span class="tally absent">changed</span>'
+        values = ", ".join(f"{n} = {_plain(v)}" for n, v in picture.result.changes.items())
+        return f'<span class="tally absent">{escape(values)}</span>'
     return _tally(picture.claims)
 
 
@@ -338,7 +339,8 @@ def _picture(picture: Picture, chapter: Chapter, out: Path) -> str:
 
 def _changes(picture: Picture) -> str:
     values = ", ".join(f"{name} = {_plain(v)}" for name, v in picture.result.changes.items())
-    return escape(f"changed: {values}; its verdicts are not counted")
+    words = "statements and note speak of the figure's own settings, and verdicts do not count"
+    return escape(f"changed: {values}; {words}")
 
 
 def _image(picture: Picture) -> str:
@@ -382,13 +384,14 @@ def _claim(picture: Picture, claim: Claim) -> str:
         parts.append(_maths(f"Tolerance: {claim.because}."))
     note = f'<span class="note">{" ".join(filter(None, parts))}</span>' if any(parts) else ""
     known = " (known)" if claim.as_known and claim.verdict == "fails" else ""
-    known = f" (known: {claim.known})" if not claim.as_known and not picture.changed else known
+    known = f" (known: {claim.known})" if not claim.as_known else known
+    known = " (changed)" if picture.changed else known
     cells = {
         "Kind": _kind(claim.kind),
         "Source": escape(claim.source),
         "Expected": escape(expected(claim)),
         "Measured": escape(number(claim.measured)),
-        "Verdict": f"{_verdict(claim.verdict)}{escape(known)}",
+        "Verdict": "not judged" if claim.unjudged else f"{_verdict(claim.verdict)}{escape(known)}",
     }
     rest = "".join(
         f'<td role="cell" class="{name.lower()}" data-name="{name}">{html}</td>'

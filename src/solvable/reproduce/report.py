@@ -26,6 +26,11 @@ class Shelf:
         except ValueError as error:
             self.others[folder] = str(error)
 
+    def drop(self, folder: Path, why: str) -> None:
+        """Show no longer what a folder holds: it could not be made, or judged, now."""
+        if self.results.pop(folder, None) is not None:
+            self.others[folder] = f"could not be made or judged anew ({why})"
+
     @property
     def left_out(self) -> list[str]:
         """Folders that are no figures, each with the reason."""

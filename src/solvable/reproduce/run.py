@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -151,18 +152,22 @@ class _Run:
         self._out, self._configs, self._missing, self._fresh = out, configs, missing, fresh
         self._prepare, self._watch = prepare, watch or (lambda outcome, words: None)
         self._outcomes = {id: Outcome(id, changes=config.changes) for id, config in configs.items()}
+        self._shelf: Shelf | None = None
 
     def go(self, jobs: int) -> list[Outcome]:
         with open(self._out / LOG, "a", encoding="utf-8", opener=_no_link) as self._log:
+            self._note(f"run of {len(self._configs)} begins")
             todo = [each for each in map(self._begin, self._configs) if each is not None]
-            self._shelf = Shelf(self._out)
-            crew = _Crew(todo, self._prepare, self._see)
+            self._shelf = shelf = Shelf(self._out)
+            crew, end = _Crew(todo, self._prepare, self._see), "interrupted"
             try:
                 for id, done in crew.work(min(jobs, len(todo))):
-                    self._finish(id, done)
+                    self._finish(id, done, shelf)
+                end = "ends"
             finally:
                 crew.dismiss()
-                self._shelf.write()
+                shelf.write()
+                self._note(f"run {end}")
         return list(self._outcomes.values())
 
     def _see(
@@ -171,11 +176,16 @@ class _Run:
         """A figure's news: to whoever watches, and a line in the log where it is worth one."""
         outcome = self._outcomes[id]
         outcome.state, outcome.error = state, error
+        if state == "failed" and self._shelf is not None:
+            self._shelf.drop(self._configs[id].folder(self._out), error)
         if log:
-            now = datetime.now().isoformat(sep=" ", timespec="seconds")
-            print(f"{now}  {id} ({self._configs[id].size})  {log}", file=self._log, flush=True)
+            self._note(f"{id} ({self._configs[id].size})  {log}")
         if words or state in ("failed", "skipped"):
             self._watch(outcome, words)
+
+    def _note(self, line: str) -> None:
+        now = datetime.now().isoformat(sep=" ", timespec="seconds")
+        print(f"{now}  {line}", file=self._log, flush=True)
 
     def _begin(self, id: str) -> "_Job | None":
         """What a worker is to do for a figure."""
@@ -198,7 +208,7 @@ class _Run:
             return None
         return _Job(config, bench, found)
 
-    def _finish(self, id: str, done: "_Done") -> None:
+    def _finish(self, id: str, done: "_Done", shelf: Shelf) -> None:
         """Put a figure that a worker has finished in its place."""
         config, outcome = self._configs[id], self._outcomes[id]
         outcome.claims, outcome.seconds = done.claims, done.seconds
@@ -212,9 +222,9 @@ class _Run:
         except OSError as error:
             self._see(id, "failed", log=f"fails: {error}", error=_sentence(error))
             return
-        self._shelf.refresh(config.folder(self._out))
+        shelf.refresh(config.folder(self._out))
         if done.folder is not None:
-            self._shelf.write()
+            shelf.write()
         what = f"is kept{': ' if done.news else ''}{done.news}" if done.kept else "is done"
         self._see(id, state, log=f"{what}, {len(done.claims)} claims judged")
         self._watch(outcome, "")
@@ -271,7 +281,7 @@ class _Crew:
                         self._next(line)
                         yield id, rest[0]
                     case "failed":
-                        self._see(id, "failed", log=f"fails: {rest[0]}", error=rest[0])
+                        self._fail(self._at[line], rest[0])
                         self._next(line)
                     case _:
                         job = self._at[line]
@@ -286,8 +296,12 @@ class _Crew:
             self._see(id, "running", "starting again", log=f"{what}; tried again")
             self._todo.appendleft(job)
         else:
-            words = f"{what}, {_TRIES} times (not enough memory?)"
-            self._see(id, "failed", log=f"fails: {words}", error=words)
+            self._fail(job, f"{what}, {_TRIES} times (not enough memory?)")
+
+    def _fail(self, job: _Job, error: str) -> None:
+        if job.config.changes:  # nobody comes back for it
+            shutil.rmtree(job.bench, ignore_errors=True)
+        self._see(job.config.figure, "failed", log=f"fails: {error}", error=error)
 
     def _hire(self) -> None:
         context = get_context("spawn")
@@ -350,6 +364,10 @@ def _worker(line: connection.Connection, prepare: Callable[[], None]) -> None:
                 raise
             except OSError as error:
                 line.send(("failed", _sentence(error)))
+            except ValueError as error:  # a changed setting is out of range
+                if not job.config.changes:
+                    traceback.print_exc(file=sys.stderr)
+                line.send(("failed", str(error) if job.config.changes else _sentence(error)))
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
                 line.send(("failed", _sentence(error)))
@@ -383,7 +401,7 @@ def _make(job: _Job, line: connection.Connection) -> _Done:
 
     if kept is not None:
         dataset = read_dataset(kept.folder)
-        claims = figure.judge(dataset, config.size, changed=bool(config.changes))
+        claims = figure.judge(dataset, config.size)
         anew = drawn_anew(kept, config)
         if not anew and _same(claims, kept):
             return _Done(None, claims, clock.monotonic() - began, kept=True)
@@ -393,7 +411,7 @@ def _make(job: _Job, line: connection.Connection) -> _Done:
     with workbench(job.bench, tell, lambda words: line.send(("log", words))):
         dataset = figure.compute(config.size, config.changes)
     tell("drawing")
-    claims = figure.judge(dataset, config.size, changed=bool(config.changes))
+    claims = figure.judge(dataset, config.size)
     seconds = clock.monotonic() - began
     done = write_result(job.bench, figure, config, dataset, claims, seconds=seconds)
     return _Done(done, claims, seconds, kept=False)
@@ -408,7 +426,8 @@ def _news(claims: list[Claim], kept: Result, anew: bool) -> str:
     """What of a kept figure is not as it was."""
     old = {claim.id: claim.verdict for claim in kept.claims}
     other = [c.id.rpartition("/")[2] for c in claims if old.get(c.id) != c.verdict]
-    words = ["drawn anew"] if anew else []
-    words += [f"judged otherwise: {', '.join(other)}"] if other else []
-    words += [f"{kept.damaged[0]} made anew"] if kept.damaged and not anew else []
+    words = [f"{', '.join(kept.damaged)} damaged, made anew"] if kept.damaged else []
+    words += ["drawn anew"] if anew and not kept.damaged else []
+    if other and "claims.json" not in kept.damaged:
+        words.append(f"judged otherwise: {', '.join(other)}")
     return "; ".join(words) or "judged anew"

@@ -348,7 +348,7 @@ def candidate(out: Path, config: Config) -> tuple[Result | None, str]:
             continue
         if found.key == config.key and found.sound:
             return found, ""
-        damage = "" if found.sound else f"{found.damaged[0]} is damaged"
+        damage = "" if found.sound else f"{DATA} is damaged or missing"
         why = config.difference(found.config) or damage or why
     return None, why
 
