@@ -430,7 +430,10 @@ def _facts(picture: Picture, out: Path) -> str:
 
 _INNER = r"(?:[^(){}]|\([^(){}]*\))*"  # brackets within brackets, one deep
 _POWER = re.compile(rf"\^(?:\(({_INNER})\)|\{{({_INNER})\}})")
-_INDEX = re.compile(r"(?<![^\W_])([^\W\d_]\u0303?\u0302?)_([^\W_]+?)(?![^\W_])")
+# A letter by itself, or a Greek one anywhere (ω_kλ_k), and an index of Latin letters or digits.
+_INDEX = re.compile(
+    r"((?:(?<![^\W_])[^\W\d_]|[α-ωΑ-Ω])\u0303?\u0302?)_([A-Za-z0-9]+|[^\W_])(?![A-Za-z0-9])"
+)
 
 
 def _maths(text: str) -> str:
