@@ -80,6 +80,13 @@ def test_a_known_failure_is_no_news_and_its_end_is():
     assert said.judged(holds, "full").as_known
 
 
+def test_a_known_failure_without_a_number_is_news():
+    said = Statement("lab/fig/x", "L", "Fig. 1", "paper", known="fails")
+    assert said.judge(1.0, 3.0, 0.5).as_known
+    assert not said.judge(1.0, math.nan, 0.5).as_known
+    assert not said.unjudged("It raised.").as_known
+
+
 def test_makers_of_findings():
     claims = [
         SAID.judged(found)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from solvable.reproduce import Figure, at_least, near, registry, settings_of
+from solvable.reproduce import Figure, at_least, near, registry, settings_of, stage
 from solvable.reproduce.change import parsed
 from solvable.reproduce.datasets import read_dataset, write_dataset
+from solvable.reproduce.stage import workbench
 
 SIZES = {"quick": {"n": 2}, "default": {"n": 3}, "full": {"n": 4}}
 
@@ -141,7 +142,7 @@ def test_settings_are_read_by_their_type(new, text, value):
         ({"slope": "nan"}, "slope must be a finite number"),
         ({"slope": "true"}, "slope must be a finite number"),
         ({"count": "2.5"}, "count must be a whole number, such as 3, not '2.5'"),
-        ({"powers": "a,b"}, "powers must be whole numbers with commas between, such as 1, 2, not"),
+        ({"powers": "a,b"}, "powers must be whole numbers with commas between, such as 1,2, not"),
         ({"powers": "[]"}, "powers must be whole numbers with commas between"),
         ({"powers": "2,2"}, "powers must be different values, not '2,2'"),
         ({"power": "2", "powers": "3"}, "powers must be given once, not twice"),
@@ -155,3 +156,21 @@ def test_a_wrong_change_is_one_sentence(new, change, words):
 def test_figures_of_the_older_way_cannot_be_changed(toy):
     with pytest.raises(ValueError, match="settings of toy/one cannot be changed yet"):
         parsed(registry.figure("toy/one"), "quick", {"parts": 3})
+
+
+def test_parts_of_the_same_name_in_two_stages_are_two(tmp_path):
+    fig, told = Figure("a/b", "", SIZES), []
+
+    @fig.data
+    def one(settings):
+        return stage("part", lambda: xr.Dataset({"x": 1.0}))
+
+    @fig.data
+    def two(settings):
+        return stage("part", lambda: xr.Dataset({"y": 2.0}))
+
+    for _ in range(2):
+        with workbench(tmp_path, lambda words: None, told.append):
+            data = fig.compute("quick")
+        assert (float(data.x), float(data.y)) == (1.0, 2.0)
+    assert told[-2:] == ["stage one is there already", "stage two is there already"]

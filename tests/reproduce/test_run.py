@@ -485,14 +485,18 @@ def test_a_claim_that_can_no_longer_be_judged_is_not_shown_as_it_was(here, toy, 
     assert [claim.verdict for claim in one.claims[:2]] == ["fails", "holds"]
     assert "It cannot be judged (AttributeError" in one.claims[0].note
     assert "not judged" in (out / "index.html").read_text()
+    (again,) = run(["toy/new"], out=out, size="quick")  # as it was, though it has no number
+    assert (again.state, again.why) == ("kept", "")
 
 
 def test_a_figure_of_the_older_way_that_cannot_be_judged_leaves_the_page(toy, tmp_path, capfd):
     out = tmp_path / "out"
     run(["toy/one"], out=out, size="quick")
     edit(toy, "[said.judge(expected, data.first[0], 1e-9)]", "data.gone")
-    (outcome,) = run(["toy/one"], out=out, size="quick")
+    told = []
+    (outcome,) = run(["toy/one"], out=out, size="quick", warn=told.append)
     assert outcome.state == "failed"
+    assert len(told) == 1
     page = (out / "index.html").read_text()
     assert "toy/one could not be made or judged anew (AttributeError" in page
     assert '<article id="toy/one">' not in page

@@ -88,8 +88,8 @@ class Figures:
     def _tell(self, outcome: "Outcome") -> None:
         from ..reproduce import numerals
 
-        shown = [c for c in outcome.claims if c.kind != "regression"]
-        verdicts = ", ".join(numerals.verdicts(Counter(c.verdict for c in shown)))
+        counts = Counter(claim.verdict for claim in numerals.shown(outcome.claims))
+        verdicts = ", ".join(numerals.verdicts(counts))
         if news := sum(not c.as_known for c in outcome.claims) if not outcome.changes else 0:
             verdicts += f" ({news} not as known)"
         match outcome.state:

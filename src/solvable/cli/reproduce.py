@@ -64,6 +64,7 @@ class Reproduce:
 
         chosen = reproduce.figures(self.targets or ("all",))
         change = pairs("--set", self.set, "alpha=2.0")
+        left_out: list[str] = []
         if len(chosen) > MANY:
             note(f"{len(chosen)} figures at size {size}; {self.out / 'log.txt'} tells how it goes")
         with Figures([figure.id for figure in chosen]) as watch:
@@ -77,6 +78,7 @@ class Reproduce:
                     fresh=self.fresh,
                     prepare=self.compute.prepare,
                     watch=watch,
+                    warn=left_out.append,
                 )
             except KeyboardInterrupt:
                 watch.close()
@@ -87,14 +89,14 @@ class Reproduce:
             facts = [{**asdict(outcome), "good": outcome.good} for outcome in outcomes]
             counts = numerals.counted(_own(outcomes))
             document = {"size": size, "report": str(page), "counts": counts, "figures": facts}
-            print_json({**document, "left_out": reproduce.left_out(self.out)})
+            print_json({**document, "left_out": left_out})
         else:
             if refused := [o for o in outcomes if o.changes and o.state == "failed"]:
                 raise ValueError(f"{refused[0].figure} with these settings: {refused[0].error}")
             print_rich(
                 *_table(outcomes), *_news(outcomes), *_summary(outcomes), f"the page: {page}"
             )
-            _tell_left_out(reproduce.left_out(self.out), self.out)
+            _tell_left_out(left_out, self.out)
         # What was asked for by its own name and cannot be computed here is no success.
         asked = any(o.state == "skipped" and o.figure in self.targets for o in outcomes)
         return NEWS if asked or not all(o.good for o in outcomes) else 0

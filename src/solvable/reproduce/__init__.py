@@ -18,7 +18,6 @@ from .figure import settings_of as settings_of
 from .registry import Lab as Lab
 from .registry import figures as figures
 from .registry import labs as labs
-from .report import left_out as left_out
 from .run import Outcome as Outcome
 from .run import run as run
 from .stage import stage as stage

@@ -52,7 +52,7 @@ def _value(name: str, given: Any, like: Any) -> Any:
     if isinstance(like, list) and not isinstance(value, list | str):
         value = [value]
     if not _fits(value, like):
-        raise ValueError(f"{name} must be {_type(like)}, such as {_typed(like)}, not {given!r}")
+        raise ValueError(f"{name} must be {_type(like)}, such as {typed(like)}, not {given!r}")
     return _cast(value, like)
 
 
@@ -113,11 +113,15 @@ def _widest(like: list[Any]) -> Any:
     return next((each for each in like if isinstance(each, float)), like[0] if like else None)
 
 
-def _typed(value: Any) -> str:
-    """A value as one types it."""
+def typed(value: Any) -> str:
+    """A value as one types it.
+
+    >>> typed([1, 2.5]), typed([[1, 2]]), typed("word")
+    ('1,2.5', '[[1,2]]', 'word')
+    """
     if isinstance(value, str):
         return value
-    text = json.dumps(value)
+    text = json.dumps(value, separators=(",", ":"))
     return text[1:-1] if isinstance(value, list) and "[" not in text[1:] else text
 
 

@@ -86,8 +86,8 @@ class Claim:
 
     @property
     def as_known(self) -> bool:
-        """Whether the verdict is no news."""
-        return self.verdict == self.known
+        """Whether the verdict is no news; a failure without a number is none that is known."""
+        return self.verdict == self.known and not math.isnan(self.measured)
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,6 @@ class Shelf:
         beside.replace(self._out / PAGE)
 
 
-def left_out(out: str | Path) -> list[str]:
-    """What a folder holds that the page does not show, each with the reason."""
-    return Shelf(Path(out)).left_out
-
-
 def write_report(out: str | Path) -> None:
     """Write the page of all whole figures in a folder."""
     Shelf(Path(out)).write()

@@ -33,6 +33,7 @@ from .store import (
     publish,
     read_result,
     recover,
+    rows,
     sweep_up,
     write_result,
 )
@@ -90,6 +91,7 @@ def run(
     fresh: bool = False,
     prepare: Callable[[], None] = use_double,
     watch: Watch | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Outcome]:
     """Compute, draw and judge figures, each in a worker process, and write the report.
 
@@ -106,6 +108,7 @@ def run(
         fresh: compute again what is there.
         prepare: called once in every worker; a function that can be pickled.
         watch: called with an outcome and what it is at, at every change.
+        warn: called in the end with each folder in `out` that the page leaves out, and why.
 
     Returns:
         The outcomes, in the order of the targets.
@@ -129,12 +132,17 @@ def run(
         configs = {figure.id: Config.of(figure, size, changes[figure.id]) for figure in chosen}
         missing = {figure.id: figure.missing() for figure in chosen}
         try:
-            return _Run(out, configs, missing, fresh, prepare, watch).go(jobs)
+            running = _Run(out, configs, missing, fresh, prepare, watch)
+            outcomes, left_out = running.go(jobs)
         except OSError as error:  # a full disk, a folder that was taken away
             place = error.filename or str(out)
             raise ValueError(
                 f"out can no longer be written: {error.strerror or error} ({place})"
             ) from error
+    if warn is not None:
+        for folder in left_out:
+            warn(folder)
+    return outcomes
 
 
 class _Run:
@@ -154,7 +162,8 @@ class _Run:
         self._outcomes = {id: Outcome(id, changes=config.changes) for id, config in configs.items()}
         self._shelf: Shelf | None = None
 
-    def go(self, jobs: int) -> list[Outcome]:
+    def go(self, jobs: int) -> tuple[list[Outcome], list[str]]:
+        """What became of the figures, and what the page leaves out."""
         with open(self._out / LOG, "a", encoding="utf-8", opener=_no_link) as self._log:
             self._note(f"run of {len(self._configs)} begins")
             todo = [each for each in map(self._begin, self._configs) if each is not None]
@@ -168,7 +177,7 @@ class _Run:
                 crew.dismiss()
                 shelf.write()
                 self._note(f"run {end}")
-        return list(self._outcomes.values())
+        return list(self._outcomes.values()), shelf.left_out
 
     def _see(
         self, id: str, state: State, words: str = "", *, log: str = "", error: str = ""
@@ -299,7 +308,7 @@ class _Crew:
             self._fail(job, f"{what}, {_TRIES} times (not enough memory?)")
 
     def _fail(self, job: _Job, error: str) -> None:
-        if job.config.changes:  # nobody comes back for it
+        if not any(job.bench.glob("*.stage")):  # nothing to come back for
             shutil.rmtree(job.bench, ignore_errors=True)
         self._see(job.config.figure, "failed", log=f"fails: {error}", error=error)
 
@@ -418,8 +427,8 @@ def _make(job: _Job, line: connection.Connection) -> _Done:
 
 
 def _same(claims: list[Claim], kept: Result) -> bool:
-    """Whether claims are judged as they were; not a number is equal to itself here."""
-    return not kept.damaged and repr(claims) == repr(kept.claims)
+    """Whether claims are judged as they were."""
+    return not kept.damaged and rows(claims) == rows(kept.claims)
 
 
 def _news(claims: list[Claim], kept: Result, anew: bool) -> str:

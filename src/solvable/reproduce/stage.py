@@ -59,6 +59,8 @@ def stage(name: str, compute: Callable[[], "xr.Dataset"]) -> "xr.Dataset":
     bench = _BENCH.get()
     if bench is None:
         return compute()
+    if outer := _PART.get():  # of two stages each may have a part of the same name
+        name = f"{outer}-{name}"
     kept = bench.folder / f"{name}.stage"
     if kept.exists():
         if (found := _kept(kept)) is not None:

@@ -22,6 +22,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from . import sealed
+from .change import typed
 from .claim import SIZES, Claim, Quote, Size, finite
 from .closure import closure
 from .datasets import DATA, write_dataset
@@ -38,6 +39,7 @@ PACKAGES = (
     "torch", "transformers", "scikit-learn",
 )  # fmt: skip
 _OURS = {*FILES, sealed.MANIFEST}
+_NUMBERS = ("expected", "measured", "tolerance")
 _READABLE = re.compile(r"[\w.,=+-]{1,80}", re.ASCII)
 
 
@@ -88,8 +90,8 @@ class Config:
         """The config of a figure at a size, here and now."""
         whole = closure((), [figure.module])
         behind = closure(figure.stages) if figure.stages else whole
-        drawn = closure((), ["solvable.reproduce.panels", "solvable.style"]).code
-        look = json.dumps([whole.code, drawn, _matplotlib()], sort_keys=True)
+        drawn = closure((), ["solvable.reproduce.panels", "solvable.style"])
+        look = json.dumps([whole.code, drawn.code, drawn.versions], sort_keys=True)
         return cls(
             figure=figure.id,
             size=size,
@@ -125,7 +127,7 @@ class Config:
     def command(self) -> str:
         """The command that remakes it."""
         option = "" if self.size == "default" else f" --{self.size}"
-        sets = "".join(f" --set {quote(_assignment(n, v))}" for n, v in self.changes.items())
+        sets = "".join(f" --set {quote(f'{n}={typed(v)}')}" for n, v in self.changes.items())
         return f"solvable reproduce {self.figure}{option}{sets}"
 
     @property
@@ -134,7 +136,7 @@ class Config:
         name = self.figure.partition("/")[2]
         if not self.changes:
             return name
-        words = ",".join(_assignment(*each) for each in self.changes.items())
+        words = ",".join(f"{name}={typed(value)}" for name, value in self.changes.items())
         if not _READABLE.fullmatch(words):
             words = hashlib.sha256(words.encode()).hexdigest()[:12]
         return f"{name}@{words}"
@@ -152,21 +154,8 @@ class Config:
         return self.folder(out).with_name(f".{self.slot}@{self.size}-{self.key}.work")
 
 
-def _matplotlib() -> str:
-    with contextlib.suppress(PackageNotFoundError):
-        return version("matplotlib")
-    return ""
-
-
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-
-
-def _assignment(name: str, value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-    if isinstance(value, list) and "[" not in text[1:]:
-        text = text[1:-1]
-    return f"{name}={text}"
 
 
 @dataclass(frozen=True)
@@ -235,14 +224,20 @@ def read_result(folder: Path) -> Result:
 
 
 def _claim(row: dict[str, Any]) -> Claim:
-    absent = {name: float("nan") for name in ("expected", "measured") if row[name] is None}
+    absent = {name: float("nan") for name in _NUMBERS if row[name] is None}
     quote = None if row["quote"] is None else Quote(**row["quote"])
     return Claim(**{**row, **absent, "quote": quote})
 
 
-def _row(claim: Claim) -> dict[str, Any]:
-    numbers = {name: finite(getattr(claim, name)) for name in ("expected", "measured")}
-    return {**asdict(claim), **numbers, "as_printed": finite(claim.as_printed)}
+def rows(claims: list[Claim]) -> list[dict[str, Any]]:
+    """Claims as JSON has them, where what is not finite is null."""
+    found = []
+    for claim in claims:
+        values = asdict(claim)
+        numbers = {name: values[name] for name in (*_NUMBERS, "as_printed")}
+        loose = {name: x for name, x in numbers.items() if isinstance(x, float)}
+        found.append({**values, **{name: finite(x) for name, x in loose.items()}})
+    return found
 
 
 def results(out: Path) -> tuple[dict[Path, Result], dict[Path, str]]:
@@ -312,8 +307,8 @@ def write_result(
             # Without the date, the same data give the same file.
             picture.savefig(done / "figure.svg", metadata={"Date": None})
             picture.savefig(done / "figure.png")
-    rows = json.dumps([_row(claim) for claim in claims], ensure_ascii=False, indent=2)
-    (done / "claims.json").write_text(rows + "\n", encoding="utf-8")
+    text = json.dumps(rows(claims), ensure_ascii=False, indent=2)
+    (done / "claims.json").write_text(text + "\n", encoding="utf-8")
     sealed.seal(done, key=config.key, config=asdict(config), about=about)
     return done
 

@@ -60,9 +60,9 @@ class AlongContext:
         """vᵀHv + wᵀHw at order zero, H = ψH⁰."""
         return self.context * self.norm**2 * (self.v**2 + self.w**2)
 
-    def constant(self, *, half: float = 0.5, power: int = 2) -> float:
-        """C = gh/2, ``gh = (vᵀHv + wᵀHw)² − 4(vᵀHw)²``, with its ½ and its first power 2."""
-        return half * (self._squares**power - 4 * self.f0**2)
+    def constant(self) -> float:
+        """C = gh/2, ``gh = (vᵀHv + wᵀHw)² − 4(vᵀHw)²``."""
+        return (self._squares**2 - 4 * self.f0**2) / 2
 
     def printed_constants(self) -> tuple[float, float]:
         """C as the two forms of (40) print it, H of the second at order zero.
@@ -97,21 +97,16 @@ class AlongContext:
         *,
         sign: float = 1.0,
         start: float = 1.0,
-        start_n: float | None = None,
-        factor: float = 2.0,
     ) -> np.ndarray:
-        """f¹(t) of App. J.
+        """f¹(t) of App. J; (137) prints four times as much.
 
         Args:
             t: times.
             sign: of the e^{−2ξt} term of I_z, printed as −1 in (149), (151).
-            start: 1 with the terms I(0), which (150), (151) lack, 0 without.
-            start_n: the same of n alone.
-            factor: of m − n.
+            start: 1 with the term I_u(0) of m, which (150) lacks, 0 without.
         """
         strength, rate, c = self.strength, self.rate, self.constant()
         lam, p, q = self._roots(c, self.f0)
-        start_n = start if start_n is None else start_n
         xi = rate * lam / 2
         k = strength * rate / xi
 
@@ -126,8 +121,8 @@ class AlongContext:
             return p**2 * up * strength * (1 - k) + sign * down * strength * (1 + k) + linear
 
         m = (i_u(t) - start * i_u(0.0)) / (q * np.exp(xi * t) + np.exp(-xi * t)) ** 2
-        n = (i_z(t) - start_n * i_z(0.0)) / (p * np.exp(xi * t) + np.exp(-xi * t)) ** 2
-        return (4 * self.theorem(t) + factor * (m - n)) / (4 * self.norm**2)
+        n = (i_z(t) - i_z(0.0)) / (p * np.exp(xi * t) + np.exp(-xi * t)) ** 2
+        return (4 * self.theorem(t) + 2 * (m - n)) / (4 * self.norm**2)
 
 
 def laplace(x: np.ndarray, integrand: np.ndarray) -> float:

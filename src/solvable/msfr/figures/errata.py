@@ -100,7 +100,7 @@ def _flows(settings: Mapping[str, Any]) -> xr.Dataset:
         "first": first_form,
         "first_whole": 4 * first_form,  # r + 2(m − n)
         "first_sign": CASE.first_order(t, sign=-1.0),
-        "first_start": CASE.first_order(t, start=0.0, start_n=1.0),
+        "first_start": CASE.first_order(t, start=0.0),
     }
     return xr.Dataset(
         {f"true_{name}": ("time", x) for name, x in true.items()}
