@@ -28,13 +28,13 @@ def warm(function):
 @pytest.mark.parametrize("points", [144, 512])
 def test_all_depths_from_one_evaluation(points, benchmark):
     def once():
-        return jax.block_until_ready(deep.loss(TASK, step=0.6, depth=DEPTHS, points=points))
+        return jax.block_until_ready(deep.loss(TASK, step_size=0.6, depth=DEPTHS, points=points))
 
     once()
     benchmark.pedantic(once, rounds=10)
     # As many contexts as give the same losses to 1 %.
     began = time.perf_counter()
-    deep.draw_spectra(TASK, 60).loss(step=0.6, depth=[32])
+    deep.draw_spectra(TASK, 60).loss(step_size=0.6, depth=[32])
     drawn = time.perf_counter() - began
     ratio = warm(once) / drawn
     benchmark.extra_info |= {"ratio": ratio}
@@ -51,7 +51,7 @@ def test_the_optimum_at_512_directions(width, context, benchmark):
 
     def landscape():
         steps = np.linspace(0.1, 2.0, 40) / deep.edge(task).item()
-        return jax.block_until_ready(deep.loss(task, step=steps, depth=32))
+        return jax.block_until_ready(deep.loss(task, step_size=steps, depth=32))
 
     ratio = warm(lambda: deep.optimum(task, depth=32)) / warm(landscape)
     benchmark.extra_info |= {"ratio": ratio}

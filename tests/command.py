@@ -9,7 +9,8 @@ import jax
 import pytest
 
 from solvable.cli import main
-from solvable.papers import PAPERS
+from solvable.cli.verbs import VERBS
+from solvable.labs import names
 
 SETTINGS = (
     "jax_enable_x64",
@@ -45,7 +46,7 @@ def solvable(capsys: pytest.CaptureFixture[str], jax_settings: None) -> Solvable
 
     def run(*words: object) -> Outcome:
         argv = [str(word) for word in words]
-        if len(argv) > 1 and argv[0] in ("solve", "train") and argv[1] in PAPERS:
+        if len(argv) > 1 and argv[0] in VERBS and argv[1] in names():
             argv.append("--no-compile-cache")
         capsys.readouterr()
         status = main(argv)

@@ -14,23 +14,12 @@ import numpy as np
 from jax.core import Tracer
 
 from .compiling import stage
+from .question import Parameter, interval, spoken, whole_number
 
 
 def is_concrete(value: Any) -> bool:
     """Whether `value` has numbers to look at, not a tracer's promise of them."""
     return not isinstance(value, Tracer)
-
-
-def spoken(value: Any) -> str:
-    """A value as a sentence has it: on one line, and short.
-
-    >>> spoken(np.ones((2, 3)))
-    'an array of shape (2, 3)'
-    """
-    if isinstance(value, np.ndarray | jax.Array) and value.ndim:
-        return f"an array of shape {value.shape}"
-    words = " ".join(repr(value).split())
-    return words if len(words) <= 60 else f"{words[:57]}..."
 
 
 def concrete(name: str, *values: Any, why: str) -> None:
@@ -93,11 +82,13 @@ def within(
     good = (entries > low if open_low else entries >= low) & (entries <= high)
     if not good.all():
         bad = entries if entries.ndim == 0 else entries[~good].flat[0]
-        left = "(" if open_low or low == -math.inf else "["
-        right = ")" if high == math.inf else "]"
-        raise ValueError(
-            f"{name} must lie in {left}{low:g}, {high:g}{right}, not {float(bad):.12g}"
-        )
+        inside = interval(low, high, open_low)
+        raise ValueError(f"{name} must lie in {inside}, not {float(bad):.12g}")
+
+
+def inside(name: str, value: jax.Array, parameter: Parameter) -> None:
+    """Raise unless every entry of a concrete `value` lies in the range of its description."""
+    within(name, value, parameter.low, parameter.high, open_low=parameter.open_low)
 
 
 def shaped(name: str, value: jax.Array, *allowed: tuple[int, ...]) -> None:
@@ -114,15 +105,7 @@ def whole(name: str, value: Any, low: int = 0, high: int | None = None) -> int:
     Traceback (most recent call last):
     ValueError: steps must be a whole number, at least 0, not 2.5
     """
-    try:
-        number = int(value)
-        good = not isinstance(value, bool | np.bool_) and number == value and number >= low
-    except (TypeError, ValueError, OverflowError):
-        good, number = False, 0
-    if not good or (high is not None and number > high):
-        limits = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be a whole number, {limits}, not {spoken(value)}")
-    return number
+    return whole_number(name, value, low, math.inf if high is None else high)
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:

@@ -98,9 +98,9 @@ def test_the_landscape_goes_to_the_edge_of_stability(solvable, law):
     task = {"rrs": RRS, "fs": FS, "iso": deep_icl.Isotropic(2.0)}[law]
     asked = ("--law", law, *words, "--over", "gamma", "--depth", 3, 1, "--points", 5, "--json")
     told = document(solvable("solve", "deep_icl", *asked))
-    assert told["step"] == np.linspace(0.0, 2.0 / deep_icl.edge(task).item(), 5).tolist()
-    at = told["step"][3]
-    here = [deep_icl.loss(task, step=at, depth=depth).item() for depth in (3, 1)]
+    assert told["step_size"] == np.linspace(0.0, 2.0 / deep_icl.edge(task).item(), 5).tolist()
+    at = told["step_size"][3]
+    here = [deep_icl.loss(task, step_size=at, depth=depth).item() for depth in (3, 1)]
     assert [told["loss_3"][3], told["loss_1"][3]] == pytest.approx(here, rel=1e-13)
     assert told["loss_3"][0] == pytest.approx(1.0, rel=1e-13)
 

@@ -66,16 +66,15 @@ def test_training_is_that_of_the_python_api(solvable, case):
     run = train()
     for name in ("step", "time", "lam"):
         assert told[name] == np.asarray(getattr(run, name)).tolist()
+        assert told["dims"][name] == ["time"]
     for name in (*SCALARS, "loss", "distance"):
-        assert told["per_run"][name] == getattr(run, name).tolist()
-    means = {"loss": run.loss, "distance": run.distance}
-    means |= {"abs_kappa": abs(run.kappa), "abs_nu": abs(run.nu)}
-    if run.test_loss is not None:
-        means["test_loss"] = run.test_loss
+        assert told[name] == getattr(run, name).tolist()
+        assert told["dims"][name] == ["run", "time"]
+    assert told["abs_kappa"] == abs(run.kappa).tolist()
     assert ("test_loss" in told) == ("tokens" in case)
-    for name, runs in means.items():
-        np.testing.assert_allclose(told[name], np.mean(runs, axis=0), rtol=1e-14)
-    assert told["runs"] == len(run.loss)
+    if run.test_loss is not None:
+        assert told["test_loss"] == run.test_loss.tolist()
+    assert told["question"]["start"]["runs"] == len(run.loss)
     assert told["interrupted"] is False
 
 
@@ -84,18 +83,19 @@ def test_gamma_and_noise_reach_the_task(solvable):
     told = document(solvable("train", "single_location", *SMALL, *words.split()))
     task = sl.Task(dim=20, length=4, gamma=1.2, noise=0.3)
     run = sl.train(task, sl.manifold(task, 5), lam=0.1, lr=4e-3, steps=5, batch=2)
-    assert told["per_run"]["loss"] == run.loss.tolist()
-    assert told["task"] == {"dim": 20, "length": 4, "gamma": 1.2, "noise": 0.3}
+    assert told["loss"] == run.loss.tolist()
+    assert told["question"]["task"] == {"dim": 20, "length": 4, "gamma": 1.2, "noise": 0.3}
 
 
 def test_the_default_is_figure_4b_and_reaches_the_oracle(solvable):
     told = document(solvable("train", "single_location", "--json"))
-    assert (told["start"], told["runs"], told["step"][-1]) == ("manifold", 5, 20_000)
-    assert told["descent"]["lam"] == 0.1
+    start, how = told["question"]["start"], told["question"]["schedule"]
+    assert (start["start"], start["runs"], how["lam"]) == ("manifold", 5, 0.1)
+    assert told["step"][-1] == 20_000
     oracle = sl.oracle_excess(sl.Task(dim=400, length=10), 0.1).item()
-    assert told["loss"][-1] == pytest.approx(oracle, rel=5e-3)  # 1 − κ is 0.017 there
-    assert told["abs_kappa"][-1] == pytest.approx(0.983, abs=2e-3)
-    assert max(told["distance"]) == 0.0
+    assert np.mean(told["loss"], 0)[-1] == pytest.approx(oracle, rel=5e-3)  # 1 − κ is 0.017 there
+    assert np.mean(told["abs_kappa"], 0)[-1] == pytest.approx(0.983, abs=2e-3)
+    assert np.max(told["distance"]) == 0.0
 
 
 def test_the_flow_is_what_training_gives_up_to_its_step_size(solvable):
@@ -120,8 +120,8 @@ def test_the_flow_is_what_training_gives_up_to_its_step_size(solvable):
         words = (*state, "--lr", lr, "--steps", steps, "--log-every", steps // 10, "--json")
         run = document(solvable("train", "single_location", *words))
         assert run["time"][1::9] == pytest.approx(curve["time"])
-        assert run["abs_kappa"][1::9] == pytest.approx(curve["kappa"], abs=5e-3)
-        gaps.append(abs(run["loss"][1] - curve["loss"][0]))
+        assert run["kappa"][0][1::9] == pytest.approx(curve["kappa"][0], abs=5e-3)
+        gaps.append(abs(run["loss"][0][1] - curve["loss"][0][0]))
     assert gaps[0] / gaps[1] == pytest.approx(4.0, rel=0.1)
 
 
@@ -129,17 +129,18 @@ def test_solve_tells_the_facts_of_the_python_api(solvable):
     words = ("--lam", 0.3, "--kappa", -0.2, "--nu", 0.4, "--t-max", 5, "--points", 4, "--json")
     told = document(solvable("solve", "single_location", *SMALL, *words))
     x = sl.manifold_flow(TASK, sl.State(-0.2, 0.4), told["time"], lam=0.3)
-    assert (told["kappa"], told["nu"]) == (x.kappa.tolist(), x.nu.tolist())
-    assert told["loss"] == sl.excess_risk(TASK, x, 0.3).tolist()
-    assert told["start"] == {"kappa": -0.2, "nu": 0.4}
+    assert (told["kappa"], told["nu"]) == ([x.kappa.tolist()], [x.nu.tolist()])
+    assert told["loss"] == [sl.excess_risk(TASK, x, 0.3).tolist()]
+    start = told["question"]["start"]
+    assert (start["start"], start["kappa"], start["nu"], start["theta"]) == ("state", -0.2, 0.4, 0)
     bayes, best, rates = sl.bayes_risk(TASK), sl.best_lam(TASK), sl.oracle_rates(TASK, 0.3)
-    assert told["theory"] == {
+    facts = {
         "oracle_excess": sl.oracle_excess(TASK, 0.3).item(),
         "swapped_excess": sl.swapped(TASK, 0.3).excess.item(),
         "best_excess": best.excess,
         "linear_excess": sl.linear_excess(TASK).item(),
         "bayes_excess": bayes.excess,
-        "bayes_error": bayes.error,
+        "bayes_excess_error": bayes.error,
         "best_lam": best.lam,
         "crossover_lam": sl.crossover_lam(TASK),
         "critical_lam": sl.critical_lam(TASK),
@@ -148,12 +149,14 @@ def test_solve_tells_the_facts_of_the_python_api(solvable):
         "saddle_rate": sl.saddle(TASK, 0.3).growth.item(),
         "origin_rate": sl.origin_growth(TASK, 0.3).item(),
     }
+    assert {name: told[name] for name in facts} == facts
+    assert all(told["dims"][name] == [] for name in facts)
 
 
 def test_what_there_is_not_is_null_in_json_and_a_word_in_the_table(solvable, monkeypatch):
-    monkeypatch.setattr("solvable.cli.single_location.solve.MAX_BAYES", 0)
+    monkeypatch.setattr("solvable.single_location.witnesses.MAX_BAYES", 0)
     words = ("--dim", 4, "--length", 10, "--points", 2)
-    theory = document(solvable("solve", "single_location", *words, "--json"))["theory"]
+    theory = document(solvable("solve", "single_location", *words, "--json"))
     assert theory["critical_lam"] is theory["bayes_excess"] is None
     out = " ".join(solvable("solve", "single_location", *words).out.split())
     assert "λ_c above which the manifold repels at the oracle none" in out
@@ -168,9 +171,10 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     assert (done.status, done.err) == (0, f"solvable: wrote {path}\n")
     lines = done.out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[:2] == [
+    assert lines[:3] == [
         "single_location, projected gradient descent (exact reduction)",
-        "9 runs from the sphere",
+        "d = 20, L = 4, γ = 0.707107, ε = 0, start = sphere, runs = 9, α = 0.004,",
+        "steps = 20, λ = 0.1",
     ]
     assert lines[4].split() == ["run", "last", "L", "κ", "ν", "θ", "η", "ρ", "distance"]
     assert "8 of 9 runs; --json tells them all" in lines
@@ -178,10 +182,11 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     run = sl.train(TASK, sl.sphere(TASK, 9), lam=0.1, lr=4e-3, steps=20)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["step", "time", "loss", "abs_kappa", "abs_nu", "distance", "lam"]
-    assert [float(row["loss"]) for row in rows] == run.loss.mean(0).tolist()
+    assert list(rows[0])[:5] == ["step", "time", "run", "loss", "lam"]
+    assert [int(row["run"]) for row in rows[:10]] == [*range(9), 0]
+    assert [float(row["loss"]) for row in rows] == run.loss.T.reshape(-1).tolist()
     out = solvable("solve", "single_location", *SMALL, "--points", 3).out
     assert max(map(len, out.splitlines())) <= 80
     out = solvable("train", "single_location", *words, "--lam-decay", 1e-4).out
     assert max(map(len, out.splitlines())) <= 80
-    assert ["step", "λ", "L(t)", "|κ|", "|ν|", "distance"] in map(str.split, out.splitlines())
+    assert ["step", "t", "λ", "L(t)", "|κ|", "|ν|", "distance"] in map(str.split, out.splitlines())

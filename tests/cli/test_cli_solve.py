@@ -36,9 +36,18 @@ def test_json_is_one_document_with_the_curve_of_the_python_api(solvable, options
     done = solvable("solve", "msfr", *SMALL, *words, "--json")
     assert (done.status, done.err) == (0, "")
     time, loss = curve(**options)
-    assert json.loads(done.out) == {
+    told = json.loads(done.out)
+    assert set(told.pop("versions")) >= {"solvable", "jax", "jaxlib", "numpy"}
+    asked = told.pop("question")
+    assert told == {
         "lab": "msfr",
         "command": "solve",
+        "witness": "theory",
+        "dims": {"time": ["time"], "loss": ["time"]},
+        "time": time,
+        "loss": loss,
+    }
+    assert asked == {
         "task": {
             "num_tasks": 7,
             "alpha": 1.8,
@@ -47,12 +56,24 @@ def test_json_is_one_document_with_the_curve_of_the_python_api(solvable, options
             "beta": 0.4,
             "gamma": 0.2,
         },
-        "init": {"v": 0.1, "w": 0.11},
-        "order": options.get("order", "exact"),
-        "size": options.get("size"),
-        "data": options.get("data"),
-        "time": time,
-        "loss": loss,
+        "start": {
+            "attention": "linear",
+            "v": 0.1,
+            "w": 0.11,
+            "value": None,
+            "key": None,
+            "query": None,
+        },
+        "limits": {"size": options.get("size"), "data": options.get("data"), "batch": None},
+        "theory": {"order": options.get("order", "exact")},
+        "schedule": {
+            "lr": 1e-3,
+            "steps": 5000,
+            "seed": 0,
+            "log_every": None,
+            "log_points": None,
+            "optimizer": "gd",
+        },
     }
 
 
@@ -66,6 +87,9 @@ def test_csv_holds_every_bit_of_the_curve(solvable, tmp_path):
     assert list(rows[0]) == ["time", "loss"]
     assert [float(row["time"]) for row in rows] == time
     assert [float(row["loss"]) for row in rows] == loss
+    beside = json.loads((tmp_path / "curve.csv.json").read_text())
+    assert beside["question"]["task"]["num_tasks"] == 7
+    assert set(beside) == {"lab", "command", "witness", "versions", "question"}
 
 
 def test_the_times_begin_and_end_where_they_were_asked_to(solvable):

@@ -59,15 +59,18 @@ def test_json_is_one_document_with_the_run_of_the_python_api(solvable, case):
     run = train(start, **options)
     for name in ("step", "time", "loss", "train_loss"):
         assert document[name] == np.asarray(getattr(run, name)).tolist()
-    assert document["attention"] == ("softmax" if start is softmax else "linear")
-    assert document["brute"] == options.get("brute", False)
-    assert document["interrupted"] is False
+        assert document["dims"][name] == ["time"]
+    asked = document["question"]
+    assert asked["start"]["attention"] == ("softmax" if start is softmax else "linear")
+    assert document["witness"] == ("tokens" if options.get("brute") else "reduced")
+    assert (document["status"], document["interrupted"]) == ("ok", False)
+    assert "predictions" not in document  # 500 tasks at every point are for Zarr
 
 
 def test_json_tells_the_learning_rate_that_was_used(solvable):
     for words, rate in (("", 1e-3), ("--optimizer adamw", 5e-3), ("--lr 0.5", 0.5)):
         done = solvable("train", "msfr", *SMALL, *words.split(), "--json")
-        assert json.loads(done.out)["lr"] == rate
+        assert json.loads(done.out)["question"]["schedule"]["lr"] == rate
 
 
 def test_csv_holds_every_bit_of_the_run(solvable, tmp_path):
@@ -83,10 +86,8 @@ def test_csv_holds_every_bit_of_the_run(solvable, tmp_path):
 
 def test_brute_force_without_data_takes_400_and_says_so(solvable):
     done = solvable("train", "msfr", *SMALL, "--brute", "--json")
-    assert json.loads(done.out)["data"] == 400
-    assert done.err == (
-        "solvable: --brute without --data or --batch: training on a data set of 400\n"
-    )
+    assert json.loads(done.out)["question"]["limits"]["data"] == 400
+    assert done.err == ("solvable: data or batch must be given for the tokens: taking data = 400\n")
 
 
 def test_the_training_loss_is_shown_where_there_is_a_data_set(solvable):

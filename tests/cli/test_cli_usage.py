@@ -5,8 +5,8 @@ import pytest
 import tyro
 from tests.command import assert_refused
 
-from solvable import msfr
 from solvable.cli.commands import COMMANDS
+from solvable.msfr import witnesses
 
 NAMES = ", ".join(COMMANDS)
 SENTENCES = [
@@ -37,6 +37,19 @@ SENTENCES = [
     ("solve msfr --num-tasks 2.5", "--num-tasks must be a whole number, not '2.5'"),
     ("solve msfr --size None", "--size must be a whole number, not 'None'"),
     ("solve msfr --order second", "--order must be one of exact, zeroth, first, not 'second'"),
+    ("solve msfr --lr 0.1", "lr is for --with reduced or tokens"),
+    (
+        "solve msfr --with reduced --t-max 5",
+        "t_max is for the theory alone: with reduced, lr × steps tells",
+    ),
+    ("train msfr --with reduced", "--with must be one of theory, not 'reduced'"),
+    (
+        "train msfr --attention softmax --with theory",
+        "attention must be linear for the theory, not softmax",
+    ),
+    ("compare deep_icl", "lab must be one of msfr, single_location, not 'deep_icl'"),
+    ("compare msfr --points 1", "points must be a whole number, at least 2, not 1"),
+    ("compare msfr --steps 0", "steps must be a whole number, at least 1, not 0"),
     ("completion", "shell must be given; see solvable completion --help"),
     ("completion powershell", "shell must be one of bash, zsh, fish, not 'powershell'"),
     (
@@ -60,7 +73,7 @@ def test_sizes_beyond_memory_get_a_sentence(solvable, monkeypatch):
     def exhaust(*args, **options):
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 3325000004456 bytes.")
 
-    monkeypatch.setattr(msfr, "loss", exhaust)
+    monkeypatch.setattr(witnesses, "loss", exhaust)
     done = solvable("solve", "msfr")
     assert done.status == 2
     assert done.err == (
@@ -72,7 +85,7 @@ def test_a_bug_is_not_passed_off_as_bad_input(solvable, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(msfr, "loss", fail)
+    monkeypatch.setattr(witnesses, "loss", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         solvable("solve", "msfr")
 

@@ -264,7 +264,7 @@ def test_depth_floor_at_64_directions():
     true = [0.20110308, 0.12141224, 0.064530199, 0.033455674, 0.01677787, 0.0079113871]
     np.testing.assert_allclose(law.loss([1, 2, 4, 8, 16, 32]), true, rtol=1e-7)
     best = DepthFloor(spectrum(1.5, 0.8, 64))
-    steps = [best.step(float(n)) for n in (1, 2, 4, 8, 16, 32, 64)]
+    steps = [best.step_size(float(n)) for n in (1, 2, 4, 8, 16, 32, 64)]
     seen = [1.072333, 1.302147, 1.487871, 1.651940, 1.777956, 1.865043, 1.920543]
     np.testing.assert_allclose(steps, seen, atol=1e-6)
 
@@ -283,7 +283,7 @@ def test_depth_floor_is_the_least_loss(depth):
 def test_the_best_step_tends_to_twice_that_of_stable_descent():
     best = DepthFloor(spectrum(1.5, 0.8, 10**8))
     law, depths = laws.law("depth", 1.5, 0.8), [4.0, 16.0, 64.0, 256.0]
-    c = np.array([best.step(depth) for depth in depths])
+    c = np.array([best.step_size(depth) for depth in depths])
     np.testing.assert_allclose(c, [1.488, 1.778, 1.921, 1.975], atol=6e-4)
     # Γ(β)/(νZ) (2c*L)^-β, with the errors reported for it
     errors = law(depths) * (2.0 / c) ** 0.8 / law.loss(depths) - 1

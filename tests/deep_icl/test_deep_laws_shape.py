@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvable.deep_icl import laws
-from solvable.deep_icl.laws._curves import DepthCurves, steps
+from solvable.deep_icl.laws._curves import DepthCurves, step_sizes
 
 pytestmark = pytest.mark.slow
 
@@ -172,7 +172,7 @@ def brute():
 
 def test_the_flow_from_a_table_of_losses(brute):
     table, _ = made_up(1.5, 0.8, floored=False)
-    c = steps(64)
+    c = step_sizes(64)
     losses = np.concatenate([np.ones((1, 64)), table(DIM, math.inf, c[1:], 64)])
     curves = DepthCurves(losses, 1.0)
     for depth in (1, 2, 7, 30, 64):

@@ -216,7 +216,7 @@ def scalar_gamma(task, depth, lr, steps, gamma=0.0):
 
 def rotated(contexts, seed=0, **changes):
     options = {"depth": 2, "lr": 0.05, "steps": 60, "contexts": contexts, "seed": seed}
-    return dm.train_brute(RRS, Init(gamma=0.0), **{**options, **changes})
+    return dm.train_brute(RRS, Init(gamma=0.0), **{**options, "log_every": 1, **changes})
 
 
 def test_gamma_follows_scalar_descent_and_the_error_falls_with_the_contexts():
@@ -281,7 +281,7 @@ def test_a_fixed_structure_without_end_is_its_diagonal_recursion():
         slope = 2 * omega * lam**2 * (1 - lam * path[-1] / depth) ** (2 * depth - 1)
         path.append(path[-1] + lr * slope)
     expected = np.stack(path, axis=1)
-    run = dm.train_brute(task, Init(gamma=path[0]), depth=depth, lr=lr, steps=steps)
+    run = dm.train_brute(task, Init(gamma=path[0]), depth=depth, lr=lr, steps=steps, log_every=1)
     np.testing.assert_allclose(run.gamma, expected, rtol=1e-10)
     loss = np.sum((omega * lam)[:, None] * (1 - lam[:, None] * expected / depth) ** 6, axis=0)
     np.testing.assert_allclose(run.loss, loss, rtol=1e-10)

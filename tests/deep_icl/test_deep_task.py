@@ -90,7 +90,7 @@ def test_single_contexts_are_the_descent_they_stand_for():
     for _ in range(6):
         v = v - 0.8 * frame @ (frame.T @ (x[0].T @ (x[0] @ v) / 12))
     expected = np.sum(lam[:, None] * v**2)
-    found = deep.draw_spectra(task, 1, seed=3).loss(step=0.8, depth=6)
+    found = deep.draw_spectra(task, 1, seed=3).loss(step_size=0.8, depth=6)
     assert found[0] == pytest.approx(expected, rel=1e-12)
     assert deep.draw_spectra(task, 4, seed=3).loss(gamma=[1.0, 2.0], depth=[1, 2, 3]).shape == (
         2,
@@ -159,7 +159,10 @@ def test_single_contexts_are_the_descent_they_stand_for():
         (lambda: deep.sample(deep.Isotropic(1.0), 3), r"dim must be given to draw contexts"),
         (lambda: deep.sample(deep.FixedStructure(1.0, 1.0, 4), 3), r"context must be finite"),
         (lambda: deep.loss(3.0, gamma=1.0), r"task must be a deep_icl.Isotropic or .*, not float"),
-        (lambda: deep.loss(deep.Isotropic(1.0)), r"gamma or step .* must be given, and only one"),
+        (
+            lambda: deep.loss(deep.Isotropic(1.0)),
+            r"gamma or step_size .* must be given, and only one",
+        ),
         (
             lambda: deep.loss(deep.Isotropic(1.0), gamma=1.0, depth=0),
             r"depth must be a whole number",
@@ -169,8 +172,8 @@ def test_single_contexts_are_the_descent_they_stand_for():
             r"depth must have at least one",
         ),
         (
-            lambda: deep.loss(deep.Isotropic(1.0), step=1.0, depth=None),
-            r"gamma, not step, must be given",
+            lambda: deep.loss(deep.Isotropic(1.0), step_size=1.0, depth=None),
+            r"gamma, not step_size, must be given",
         ),
         (lambda: deep.loss(deep.Isotropic(1.0), gamma=-1.0), r"gamma must lie in"),
         (lambda: deep.loss(deep.Isotropic(1.0), gamma=1.0, points=7), r"points must be"),
@@ -330,10 +333,10 @@ def compilations(function, *args, **options):
 
 def test_other_numbers_of_steps_depths_and_directions_compile_nothing():
     task = {"nu": 1.25, "beta": 1.0, "context": 30}
-    deep.loss(deep.RotatedStructure(**task, dim=40), step=0.6, depth=[1, 2])
+    deep.loss(deep.RotatedStructure(**task, dim=40), step_size=0.6, depth=[1, 2])
     for dim, steps, depth in ((40, [0.1, 0.2, 0.3], 4), (48, 0.4, [1, 3, 9]), (35, [0.5], 16)):
         other = deep.RotatedStructure(**{**task, "context": dim}, dim=dim)
-        assert compilations(deep.loss, other, step=steps, depth=depth) == 0
+        assert compilations(deep.loss, other, step_size=steps, depth=depth) == 0
 
 
 def test_closed_forms_of_given_numbers_compile_nothing():

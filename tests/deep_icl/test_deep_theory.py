@@ -90,7 +90,7 @@ def test_response_functions_of_the_discrete_time_theory_give_the_same_loss():
     for _ in range(80):
         h = np.linalg.inv(one + theta @ np.linalg.inv(one + h @ theta / alpha))
     depths = [1, 2, 4, 8]
-    found = deep.loss(deep.Isotropic(alpha), step=eta, depth=depths)
+    found = deep.loss(deep.Isotropic(alpha), step_size=eta, depth=depths)
     np.testing.assert_allclose(found, (h @ np.ones(count))[[2 * d for d in depths]], rtol=1e-12)
 
 
@@ -343,7 +343,7 @@ def test_depth_floor_is_the_optimum():
 def test_population_loss_does_not_overflow():
     task = deep.RotatedStructure(nu=1.5, beta=0.8, dim=8)
     assert np.isfinite(deep.loss(task, gamma=2.9, depth=1)).all()
-    near = deep.loss(task, step=2.0, depth=[10, 1000, 10**6])
+    near = deep.loss(task, step_size=2.0, depth=[10, 1000, 10**6])
     # Beyond the first, every direction has been learned: (1 − 2)^(2L) = 1 remains.
     np.testing.assert_allclose(near[1:], task.share[0], rtol=1e-2)
     with pytest.raises(ValueError, match=r"gamma must be at most"):

@@ -33,21 +33,21 @@ def law(dim, width=None, context=None, nu=1.25, beta=1.0, **more):
 
 @pytest.mark.parametrize(("width", "context", "step"), KNOWN)
 def test_known_losses_to_all_their_digits(width, context, step):
-    found = deep.loss(law(200, width, context), step=step, depth=DEPTHS)
+    found = deep.loss(law(200, width, context), step_size=step, depth=DEPTHS)
     agree(found, KNOWN[width, context, step])
 
 
-def test_a_step_is_gamma_over_depth():
+def test_a_step_size_is_gamma_over_depth():
     task = law(40, 20, 30)
-    by_step = deep.loss(task, step=0.6, depth=[1, 8])
+    by_step_size = deep.loss(task, step_size=0.6, depth=[1, 8])
     each = [deep.loss(task, gamma=0.6 * d, depth=d) for d in (1, 8)]
-    np.testing.assert_allclose(jnp.stack(each), by_step, rtol=1e-9)
+    np.testing.assert_allclose(jnp.stack(each), by_step_size, rtol=1e-9)
 
 
 def test_known_parts_of_the_noise():
     noisy = law(200, None, 100, noise=0.2**0.5)
-    found = deep.loss(noisy, step=0.6, depth=[1, 4, 32])
-    silent = deep.loss(law(200, None, 100), step=0.6, depth=[1, 4, 32])
+    found = deep.loss(noisy, step_size=0.6, depth=[1, 4, 32])
+    silent = deep.loss(law(200, None, 100), step_size=0.6, depth=[1, 4, 32])
     agree(found - silent, ".00096570175 .0040868905 .021632214")
 
 
@@ -66,8 +66,8 @@ def test_optimum_at_512_directions_and_32_layers(width, context, loss):
 
 def test_more_points_change_nothing():
     task = law(40, 20, 30)
-    few = deep.loss(task, step=2.0, depth=[4, 16], points=64)
-    many = deep.loss(task, step=2.0, depth=[4, 16], points=512)
+    few = deep.loss(task, step_size=2.0, depth=[4, 16], points=64)
+    many = deep.loss(task, step_size=2.0, depth=[4, 16], points=512)
     np.testing.assert_allclose(few, many, rtol=1e-9)
 
 
@@ -80,7 +80,7 @@ def test_full_width_and_endless_contexts_are_the_sum_over_eigenvalues():
         found, residual = totals(
             m, jnp.asarray(0.0), steps, depths, points=64, narrow=True, noisy=False
         )
-        exact = deep.loss(task, step=steps, depth=[1, 4, 9])
+        exact = deep.loss(task, step_size=steps, depth=[1, 4, 9])
         np.testing.assert_allclose(found, exact, rtol=1e-8)
         assert float(residual) < 1e-12
 
@@ -130,11 +130,11 @@ def test_equivalent_against_drawn_contexts(width, context, step):
     """Within three standard errors of the mean and 2/min(N, P), where tails are light."""
     task = law(120, width, context)
     assert step * deep.edge(task).item() < 1.5
-    losses = deep.draw_spectra(task, 200, seed=1).loss(step=step, depth=[1, 2, 4, 8, 16])
+    losses = deep.draw_spectra(task, 200, seed=1).loss(step_size=step, depth=[1, 2, 4, 8, 16])
     error = losses.std(axis=-1) / 200**0.5
     fewest = min(width or 120, context or 10**9)
     gap = np.abs(
-        losses.mean(axis=-1) - np.asarray(deep.loss(task, step=step, depth=[1, 2, 4, 8, 16]))
+        losses.mean(axis=-1) - np.asarray(deep.loss(task, step_size=step, depth=[1, 2, 4, 8, 16]))
     )
     assert np.all(gap <= 3.0 * error + 2.0 / fewest * losses.mean(axis=-1))
 
@@ -152,10 +152,12 @@ def test_equivalent_is_the_typical_context_where_the_mean_is_not():
 def test_noise_of_drawn_contexts():
     quiet, noisy = (law(60, None, 45, noise=noise) for noise in (0.0, 0.5))
     gaps = [
-        deep.draw_spectra(task, 300, seed=3).loss(step=0.6, depth=[1, 8, 32]).mean(axis=-1)
+        deep.draw_spectra(task, 300, seed=3).loss(step_size=0.6, depth=[1, 8, 32]).mean(axis=-1)
         for task in (quiet, noisy)
     ]
-    theory = [np.asarray(deep.loss(task, step=0.6, depth=[1, 8, 32])) for task in (quiet, noisy)]
+    theory = [
+        np.asarray(deep.loss(task, step_size=0.6, depth=[1, 8, 32])) for task in (quiet, noisy)
+    ]
     np.testing.assert_allclose(gaps[1] - gaps[0], theory[1] - theory[0], rtol=2.0 / 45)
 
 
@@ -192,13 +194,13 @@ def test_error_falls_like_one_over_the_dimension_at_four_layers():
         drawn = deep.draw_spectra(task, count, seed=4)
         steps = (0.3, 0.9)  # the loss of one layer is quadratic in the step
         known = [single_layer_mean(task, eta) for eta in steps]
-        control = drawn.loss(step=steps, depth=1).T - np.array(known)[None, :]
+        control = drawn.loss(step_size=steps, depth=1).T - np.array(known)[None, :]
         design = np.concatenate([control, np.ones((count, 1))], axis=1)
-        losses = drawn.loss(step=0.6, depth=4)
+        losses = drawn.loss(step_size=0.6, depth=4)
         weights, *_ = np.linalg.lstsq(design, losses, rcond=None)
         mean, rest = weights[-1], losses - design @ weights
         error = rest.std() / count**0.5 / mean
-        found = dim * (deep.loss(task, step=0.6, depth=4).item() / mean - 1.0)
+        found = dim * (deep.loss(task, step_size=0.6, depth=4).item() / mean - 1.0)
         assert dim * error < 0.15
         assert found == pytest.approx(-2.0, abs=0.3)
 
@@ -242,12 +244,25 @@ def test_jitted_is_eager_and_a_batch_is_its_parts():
 def test_beyond_the_edge_of_stability_the_value_is_right_or_refused():
     task = law(40, None, 30)
     edge = deep.edge(task).item()
-    loss = deep.loss(task, step=3.0 / edge, depth=[4, 16])
-    many = deep.loss(task, step=3.0 / edge, depth=[4, 16], points=256)
+    loss = deep.loss(task, step_size=3.0 / edge, depth=[4, 16])
+    many = deep.loss(task, step_size=3.0 / edge, depth=[4, 16], points=256)
     np.testing.assert_allclose(loss, many, rtol=1e-8)
     assert float(loss[1]) > 1e3
-    assert np.isfinite(deep.loss(task, step=3.0 / edge, depth=400))
-    with pytest.raises(ValueError, match=r"step must be at most .* at depth 1000"):
-        deep.loss(task, step=3.0 / edge, depth=1000)
+    assert np.isfinite(deep.loss(task, step_size=3.0 / edge, depth=400))
+    with pytest.raises(ValueError, match=r"step_size must be at most .* at depth 1000"):
+        deep.loss(task, step_size=3.0 / edge, depth=1000)
     with pytest.raises(ValueError, match=r"gamma must be at most .* at depth 4096"):
         deep.loss(law(40), gamma=1e5, depth=4096)
+
+
+def test_the_old_name_of_the_step_size_is_told_and_still_taken():
+    task = law(40, None, 30)
+    for ask in (deep.loss, lambda task, **at: deep.draw_spectra(task, 3, seed=0).loss(**at)):
+        with pytest.warns(DeprecationWarning, match="step is now called step_size"):
+            old = ask(task, step=0.6, depth=[1, 4])
+        np.testing.assert_array_equal(old, ask(task, step_size=0.6, depth=[1, 4]))
+        with (
+            pytest.warns(DeprecationWarning, match="step is now called"),
+            pytest.raises(ValueError, match="step_size and step, its old name, cannot both"),
+        ):
+            ask(task, step=0.6, step_size=0.6)

@@ -59,7 +59,10 @@ TRACED = {
         lambda gamma, **law: deep.loss(diagonal(**law, context=9), gamma=gamma, depth=2),
         {**POINT, "gamma": np.linspace(0.2, 1.0, D)},
     ),
-    "loss, full": (lambda gamma, **law: deep.loss(full(**law), step=gamma, depth=[1, 3]), PLACE),
+    "loss, full": (
+        lambda gamma, **law: deep.loss(full(**law), step_size=gamma, depth=[1, 3]),
+        PLACE,
+    ),
     "loss, narrow": (
         lambda gamma, **law: deep.loss(full(**law, width=4, context=9), gamma=gamma, depth=3),
         PLACE,

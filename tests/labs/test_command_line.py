@@ -28,8 +28,8 @@ SENTENCES = {
         ("train --steps -1", "steps must be a whole number, at least 0, not -1"),
         ("train --log-every 0", "log_every must be a whole number, at least 1, not 0"),
         ("train --seed -1", "seed must be a whole number, at least 0, not -1"),
-        ("train --value 0.2", "value, key and query are for --attention softmax, not linear"),
-        ("train --attention softmax --w 1", "v and w are for --attention linear, not softmax"),
+        ("train --value 0.2", "value is for attention softmax, not linear"),
+        ("train --attention softmax --w 1", "w is for attention linear, not softmax"),
     ],
     "shallow_icl": [
         ("solve --alpha 2", "--alpha is not an option of solvable solve shallow_icl"),
@@ -78,7 +78,7 @@ SENTENCES = {
     "single_location": [
         ("solve --alpha 2", "--alpha is not an option of solvable solve single_location"),
         ("train --lambda 1", "--lambda is not an option of solvable train single_location"),
-        ("train --start middle", "--start must be one of manifold, sphere, not 'middle'"),
+        ("train --start middle", "--start must be one of manifold, sphere, state, not 'middle'"),
         ("solve --dim 3", "dim must be a whole number, from 4 to 1000000000, not 3"),
         ("solve --length 0", "length must be a whole number, from 1 to 1000000000, not 0"),
         ("solve --gamma 0", "gamma must lie in [1e-06, 1000], not 0"),
@@ -99,7 +99,7 @@ SENTENCES = {
         ("train --batch 0", "batch must be a whole number, at least 1, not 0"),
         ("train --batch 1 --dim 5", "dim must be at least 6 for SGD, not 5"),
         ("train --runs 0", "runs must be a whole number, at least 1, not 0"),
-        ("train --runs 2 --nu 0.1", "runs must be 1 from a given state without --batch, not 2"),
+        ("train --runs 2 --nu 0.1", "runs must be 1 from a given state without batch, not 2"),
         ("train --kappa 0.9 --eta 0.9", "kappa² + eta² must be at most 1, not 1.62"),
         ("train --kappa 1 --rho 0.5", "rho must be that of two unit vectors with these kappa"),
         ("train --start sphere --nu 0.1", "start cannot be given with kappa, nu, theta, eta, rho"),
@@ -207,7 +207,8 @@ def test_a_run_that_diverged_says_so_and_ends_with_status_1(solvable, lab):
     done = solvable("train", lab, *DIVERGING[lab].split(), "--json")
     assert done.status == 1
     told = json.loads(done.out, parse_constant=pytest.fail)
-    assert (told["status"], told["loss"][-1]) == ("diverged", None)
+    last = told["loss"][-1]
+    assert (told["status"], last[-1] if isinstance(last, list) else last) == ("diverged", None)
     assert done.err.startswith("solvable: training diverged: the loss is ")
     assert done.err.endswith("; try a smaller --lr\n")
     assert done.err.count("\n") == 1

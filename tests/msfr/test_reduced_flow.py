@@ -59,7 +59,7 @@ def test_finite_data_rescale_the_time_of_every_task():
 def test_gradient_descent_is_the_recursion_in_the_eigenbasis():
     """η ← (1 − lr p̂ (f−Λ) μ) η, ρ ← (1 + lr p̂ (f−Λ) μ) ρ, f = ¼ Σ μ (η² − ρ²)."""
     lr, steps = 0.2, 100
-    run = msfr.train(TASK, INIT, lr=lr, steps=steps)
+    run = msfr.train(TASK, INIT, lr=lr, steps=steps, log_every=1)
     psi, lam, p = (np.asarray(x) for x in (TASK.contexts, TASK.strengths, TASK.weights))
     v, w = (np.asarray(x) for x in INIT.columns(TASK))
     for s in range(S):

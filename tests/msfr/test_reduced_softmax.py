@@ -9,7 +9,8 @@ import optax
 import pytest
 
 from solvable import msfr
-from solvable.msfr.reduced import Request, SoftmaxProblem, softmax_problem
+from solvable.msfr.reduced import SoftmaxProblem, softmax_problem
+from solvable.msfr.run import checked
 
 S, WIDTH = 3, 5
 RNG = np.random.default_rng(2)
@@ -21,8 +22,8 @@ predictions_of, gradient_of = jax.jit(SoftmaxProblem.predictions), jax.jit(Softm
 
 
 def problem_of(task, init):
-    request = Request.check(task, init, None, None, None, 0)
-    return softmax_problem(request, init, 0)
+    law, learned, data, batch, _ = checked(task, init, None, None, None, 0)
+    return softmax_problem(law, init, learned, data, batch, 0)
 
 
 def softmax_on_tokens(s, signs, query_sign):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from solvable import msfr
-from solvable.msfr.theory._zeroth import residual
+from solvable.msfr.theory._zeroth import zeroth_residual
 
 ORDERS = ["zeroth", "first", "exact"]
 FOREVER = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 13), [1e300, math.inf]])
@@ -141,7 +141,7 @@ def test_start_within_rounding_of_the_strength_stays_there(order, sign):
 
 def test_slopes_of_order_zero_are_right_where_its_factors_are_out_of_range():
     """Rates σ that are next to nothing, and brackets beyond the root of the largest number."""
-    slopes = jax.jit(jax.vmap(jax.grad(residual, argnums=(0, 1, 3, 4))))
+    slopes = jax.jit(jax.vmap(jax.grad(zeroth_residual, argnums=(0, 1, 3, 4))))
     tiny = np.array([1e-40, 1e-80, 1e-120, 1e-160])
     none, one = np.zeros(4), np.ones(4)
     # At Λ = 0 the flow from x, x has not begun: f − Λ = −Λ but for x² t.
@@ -152,7 +152,7 @@ def test_slopes_of_order_zero_are_right_where_its_factors_are_out_of_range():
     plus, minus, rate = -1e5 * one, -1e13 * one, 1e-2 * one
     time = np.array([2.0, 4.0, 6.0, 6.4]) * 1e-14
     initial = 0.25 * (plus**2 - minus**2)
-    left = jax.jit(jax.vmap(residual))(plus, minus, initial, -one, rate, time)
+    left = jax.jit(jax.vmap(zeroth_residual))(plus, minus, initial, -one, rate, time)
     *_, slope = slopes(plus, minus, initial, -one, rate, time)
     assert float(np.abs(left).min()) < 1e-250
     np.testing.assert_allclose(slope, -1e18 * time * np.asarray(left), rtol=1e-12)

@@ -15,7 +15,8 @@ import numpy as np
 import xarray as xr
 
 from solvable.papers import Paper
-from solvable.reproduce import Figure, Lab, Quote, Statement, at_least, corrected, near, settings_of
+from solvable import Lab
+from solvable.reproduce import Figure, Quote, Statement, at_least, corrected, near, settings_of
 from solvable.reproduce import stage
 
 DIARY = pathlib.Path(os.environ.get("TOY_DIARY", os.devnull))
@@ -129,8 +130,8 @@ PAPER = Paper("toy", "toy2026", "Toys", ("A. Toymaker",), "Toy Conference", 2026
 GOOD = (make("one"), make("two"), make("three"))
 BAD = (make("false", expected=2.0), make("broken", compute=breaks), make("dead", compute=dies))
 EXTRA = (make("extra", missing=lambda: os.environ.get("TOY_MISSING", "")),)
-LAB = Lab(PAPER, GOOD + BAD + (new,))
-TIDY = Lab(PAPER, GOOD[:1] + EXTRA)
+LAB = Lab(PAPER, figures=GOOD + BAD + (new,))
+TIDY = Lab(PAPER, figures=GOOD[:1] + EXTRA)
 '''
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from solvable import Lab
 from solvable.papers import Paper
-from solvable.reproduce import Claim, Figure, Lab, Quote, Size, Statement, registry
+from solvable.reproduce import Claim, Figure, Quote, Size, Statement, registry
 from solvable.reproduce.store import Config, publish, write_result
 
 PAPER = Paper(
@@ -142,7 +143,7 @@ FIGURES = (
     figure("demo/window", "A figure without any claim", lambda _: []),
     figure("demo/fig9", "Not <computed> yet", lambda _: []),
 )
-LAB = Lab(PAPER, FIGURES)
+LAB = Lab(PAPER, figures=FIGURES)
 DROPPED = figure("demo/dropped", "A figure that the lab no longer has", lambda _: [])
 WAS = Statement("gone/fig4/x", "It was so.", "p. 4", "paper")
 GONE = figure(

@@ -55,7 +55,7 @@ def test_an_entry_point_must_be_a_lab_of_its_name(toy):
     (toy / "toy_lab-1.0.dist-info" / "entry_points.txt").write_text(
         "[solvable.labs]\nother = toy_lab:LAB\n"
     )
-    with pytest.raises(ValueError, match=r"'other' of solvable\.labs must be a reproduce\.Lab"):
+    with pytest.raises(ValueError, match=r"'other' of solvable\.labs must be a solvable\.Lab"):
         registry.lab("other")
 
 

@@ -8,16 +8,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-DIVERGED = 1
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+from .statuses import BROKEN_PIPE, INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    0: fine. 1: a claim fails or a run diverged. 2: bad usage or input, told in one sentence on
-    standard error. 130: stopped by Ctrl-C. 141: nobody reads standard output any more.
+    0: fine. 1: a verdict is not the known one, witnesses differ or a run diverged. 2: bad usage or
+    input, told in one sentence on standard error. 130: stopped by Ctrl-C. 141: nobody reads
+    standard output any more.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

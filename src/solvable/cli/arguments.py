@@ -36,6 +36,20 @@ def pairs(option: str, given: Sequence[str], example: str) -> dict[str, str]:
     return found
 
 
+def following(words: Sequence[str], option: str) -> str:
+    """The last value that is given to an option, before the words are parsed; "" where none is.
+
+    >>> following(["runs.csv", "--law", "power", "--y=loss"], "--law")
+    'power'
+    """
+    found = ""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == option:
+            found = value if equals else "".join(words[place + 1 : place + 2])
+    return found
+
+
 @runtime_checkable
 class Command(Protocol):
     """What a command line is turned into."""

@@ -6,7 +6,8 @@ from typing import Annotated
 import tyro
 
 from .. import __version__
-from ..papers import PAPERS, SOLVABLE_KEY, solvable_bibtex
+from ..labs import lab, names
+from ..papers import PAPERS, SOLVABLE_KEY, Paper, solvable_bibtex
 from .arguments import Flag
 from .screen import print_json
 
@@ -27,12 +28,17 @@ class Cite:
     def run(self) -> int:
         """Print the entries."""
         entries = {SOLVABLE_KEY: solvable_bibtex(__version__)}
-        for lab in dict.fromkeys(self.targets) or PAPERS:
-            if lab not in PAPERS:
-                raise ValueError(f"target must be one of {', '.join(PAPERS)}, not {lab!r}")
-            entries[PAPERS[lab].key] = PAPERS[lab].bibtex
+        for name in dict.fromkeys(self.targets) or names():
+            paper = PAPERS[name] if name in PAPERS else _paper(name)
+            entries[paper.key] = paper.bibtex
         if self.json:
             print_json({"entries": [{"key": k, "bibtex": b} for k, b in entries.items()]})
         else:
             print("\n\n".join(entries.values()))
         return 0
+
+
+def _paper(name: str) -> Paper:
+    if name not in names():
+        raise ValueError(f"target must be one of {', '.join(names())}, not {name!r}")
+    return lab(name).paper

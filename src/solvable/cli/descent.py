@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from . import DIVERGED, INTERRUPTED
 from .compute import ComputeOptions
 from .output import Curve, OutputOptions
 from .progress import Waiting
 from .screen import note
+from .statuses import DIVERGED, INTERRUPTED
 
 
 def train(compute: ComputeOptions, work: Callable[[Waiting], Any]) -> tuple[Any, bool]:

@@ -2,10 +2,15 @@
 
 import os
 import secrets
+import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .screen import note
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 STDOUT = Path("-")
 
@@ -28,6 +33,40 @@ def check_writable(option: str, path: Path | None) -> None:
             beside.unlink()
     except OSError as error:
         raise _unwritable(option, path, error) from None
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """Raise a `ValueError` unless a Zarr store can be written at `path`, or in place of one."""
+    if path is None:
+        return
+    if path.exists() and not (path / "zarr.json").is_file():
+        raise ValueError(f"{option} must be a new path or a Zarr store, not {str(path)!r}")
+    try:
+        beside = _beside(path)
+        beside.mkdir(parents=True)
+        beside.rmdir()
+    except OSError as error:
+        raise _unwritable(option, path, error) from None
+
+
+def write_folder(option: str, path: Path, dataset: "xr.Dataset") -> None:
+    """Write a dataset as a Zarr store under a temporary name in the same folder, then rename."""
+    from ..reproduce.datasets import store
+
+    beside = _beside(path)
+    try:
+        store(dataset, beside)
+        if path.exists():
+            old = _beside(path)
+            path.rename(old)
+            beside.rename(path)
+            shutil.rmtree(old)
+        else:
+            beside.rename(path)
+    except OSError as error:
+        raise _unwritable(option, path, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_csv(path: Path | None, json: bool) -> None:

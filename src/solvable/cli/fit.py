@@ -2,16 +2,17 @@
 
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .arguments import Flag, MaybeFile, Repeated, pairs
+from ..asking import LabLaw
+from .arguments import Flag, MaybeFile, Repeated, following, pairs
 from .compute import ComputeOptions
 from .files import write_file
-from .laws import MODELS, RESOURCES
+from .laws import FORMULAS, model, models
 from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
@@ -29,6 +30,48 @@ def _option(metavar: str, *words: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="", help=" ".join(words) or None)
 
 
+def command(words: Sequence[str]) -> type["Fit"]:
+    """`Fit` with the laws there are: formulas, our labs', and another's where one is named."""
+    known = models(following(words, "--law"))
+    names = (*FORMULAS, *known)
+    law = Annotated[
+        Literal[names],  # pyright: ignore[reportInvalidTypeForm]
+        _option(f"{{{','.join(names)}}}", *_FORMULA_WORDS, _model_words(known)),
+    ]
+    settings = Annotated[
+        Repeated,
+        _option(
+            "NAME=VALUE",
+            "a setting of a lab's model, once for each: --set num_tasks=500.",
+            _setting_words(known),
+        ),
+    ]
+    # tyro reads the other options' words in the class they are written in.
+    return make_dataclass(
+        Fit.__name__,
+        [("law", law), ("set", settings, ())],
+        bases=(Fit,),
+        frozen=True,
+        namespace={"__doc__": Fit.__doc__},
+    )
+
+
+_FORMULA_WORDS = (
+    "power: y = E + A x^-a; chinchilla: y = E + A N^-a + B D^-b; additive: E and a power",
+    "law in every resource; broken: a power law that bends at x0, from exponent a to c;",
+)
+
+
+def _model_words(known: Mapping[str, LabLaw]) -> str:
+    over = " or of ".join(f"{', '.join(law.resources)} ({name})" for name, law in known.items())
+    return f"{', '.join(known)}: the loss of that lab's solvable model, of {over}"
+
+
+def _setting_words(known: Mapping[str, LabLaw]) -> str:
+    told = {name: [*law.settings, *law.further] for name, law in known.items()}
+    return ", ".join(f"{name} has {_joined(has, 'and')}" for name, has in told.items() if has)
+
+
 @dataclass(frozen=True)
 class Fit:
     """Fit a law to a table of runs: its parameters with intervals, and how well it predicts.
@@ -38,16 +81,7 @@ class Fit:
 
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """the table: CSV (comma, semicolon or tab; column names first) or Parquet"""
-    law: Annotated[
-        Literal["power", "chinchilla", "additive", "broken", "msfr", "deep_icl"],
-        _option(
-            "{power,chinchilla,additive,broken,msfr,deep_icl}",
-            "power: y = E + A x^-a; chinchilla: y = E + A N^-a + B D^-b; additive: E and a power",
-            "law in every resource; broken: a power law that bends at x0, from exponent a to c;",
-            "msfr, deep_icl: the loss of that lab's solvable model, of t, D, N (msfr) or of",
-            "t, L, N, P (deep_icl)",
-        ),
-    ]
+    law: str
     x: Annotated[
         Repeated,
         _option(
@@ -88,14 +122,7 @@ class Fit:
     """of the intervals, between 0 and 1"""
     pin: Annotated[Repeated, _option("NAME=NUMBER")] = ()
     """hold a parameter at a value, once for each: --pin E=1.7"""
-    set: Annotated[
-        Repeated,
-        _option(
-            "NAME=VALUE",
-            "a setting of a lab's model, once for each: --set num_tasks=500. msfr has num_tasks,",
-            "context, strength, v, w and order, deep_icl has dim",
-        ),
-    ] = ()
+    set: Repeated = ()
     hold_out: Annotated[
         tuple[str, str] | None,
         _option(
@@ -167,14 +194,14 @@ class Fit:
         rows, empty = table.complete(used)
         if not rows:
             raise ValueError(
-                f"every row of {table.path.name} has an empty cell in {_listed(empty)}"
+                f"every row of {table.path.name} has an empty cell in {_joined(empty, 'or')}"
             )
         columns = {name: table.numbers(source, rows) for name, source in resources.items()}
         target = table.numbers(y, rows)
         heavy = None if weights is None else table.numbers(weights, rows)
         labels = None if group is None else table.labels(group, rows)
 
-        if self.law in MODELS:
+        if self.law not in FORMULAS:
             self.compute.prepare()
         from .. import scaling
 
@@ -220,6 +247,7 @@ class Fit:
 
 def _resources(law: str, table: "Table", given: Sequence[str]) -> "dict[str, Source]":
     """The resources that a law is of, by name, in its order."""
+    told = model(law)
     pairs = [_named(table, text) for text in given]
     names = [name or (text if text.isidentifier() else "") for name, text in pairs]
     if law in ("power", "broken"):
@@ -230,15 +258,16 @@ def _resources(law: str, table: "Table", given: Sequence[str]) -> "dict[str, Sou
         if len(pairs) != 2:
             raise ValueError("x must be given twice for chinchilla: --x N=params --x D=tokens")
         names = _size_and_data([name for name, _ in pairs])
-    elif "" in names or (law in MODELS and not set(names) <= set(RESOURCES[law])):
-        allowed = f", one of {', '.join(RESOURCES[law])}" if law in MODELS else ""
-        known = RESOURCES.get(law, [name for name in names if name])
+    elif "" in names or (told is not None and not set(names) <= set(told.resources)):
+        allowed = f", one of {', '.join(told.resources)}" if told is not None else ""
+        known = [name for name in names if name] if told is None else told.resources
         bad = next(text for name, (_, text) in zip(names, pairs, strict=True) if name not in known)
         raise ValueError(f"x must have a name for {law}{allowed}: --x NAME={bad}")
     if len(set(names)) < len(names):
         raise ValueError(f"x must have different names, not {', '.join(names)}")
     found = {name: table.source("x", text) for name, (_, text) in zip(names, pairs, strict=True)}
-    order = RESOURCES.get(law, ("N", "D") if set(names) == {"N", "D"} else names)
+    order = ("N", "D") if set(names) == {"N", "D"} else names
+    order = order if told is None else told.resources
     return {name: found[name] for name in order if name in found}
 
 
@@ -291,6 +320,6 @@ def _hold_out(given: tuple[str, str] | None) -> tuple[str, float] | None:
     return kind, float(part)
 
 
-def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
+def _joined(names: Sequence[str] | Mapping[str, Any], word: str) -> str:
     *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
+    return f"{', '.join(first)} {word} {last}" if first else last

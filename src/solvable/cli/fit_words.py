@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .laws import words_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -16,14 +18,6 @@ STATUS = {
     "ill_posed": ("ill-posed", "bold yellow"),
     "at_bound": ("at a bound", "bold yellow"),
     "not_converged": ("not converged", "bold red"),
-}
-MODEL_WORDS = {
-    "msfr": {
-        "alpha": "exponent α of the task law",
-        "beta": "decay β of the context lengths",
-        "gamma": "decay γ of the strengths",
-    },
-    "deep_icl": {"nu": "exponent ν of the spectrum", "beta": "source exponent β"},
 }
 FAR = 3.0  # standard deviations from which on a row is named
 MISSED = 1e-3  # a runs test below it is told
@@ -291,7 +285,7 @@ def _meanings(fit: "Fit") -> dict[str, str]:
                 "s": f"the bend is 4s wide in log {law.resources[0]}",
             }
     units = {f"unit_{x}": f"this much {x} is 1 of the model's" for x in law.resources}
-    return {"E": "floor", "A": "height above it"} | MODEL_WORDS.get(law.name, {}) | units
+    return {"E": "floor", "A": "height above it"} | dict(words_of(law.name)) | units
 
 
 def digits(one: "Parameter", bounds: tuple[float, float] = UNBOUNDED) -> tuple[str, str]:

@@ -13,7 +13,8 @@ from .compute import ComputeOptions
 from .screen import print_json, print_rich
 
 if TYPE_CHECKING:
-    from ..reproduce import Figure, Lab
+    from ..asking import Lab
+    from ..reproduce import Figure
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,51 @@
-"""Where a curve goes: a table, one JSON document, a CSV file, a picture."""
+"""Where an answer goes: a table, one JSON document, a CSV file, a Zarr store, a picture."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import tyro
 
 from .arguments import Flag, MaybeFile
-from .files import STDOUT, check_csv, check_writable, write_csv, write_file
+from .files import (
+    STDOUT,
+    check_csv,
+    check_folder,
+    check_writable,
+    write_csv,
+    write_file,
+    write_folder,
+)
 from .screen import note, print_json, print_rich
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 PICTURES = (".svg", ".png", ".pdf")
 ROWS = 14  # of a table, the first and the last point among them
 COLUMNS = 7  # that fit into 80 characters
 DIGITS = {5: 5, 6: 3, COLUMNS: 2}  # of numbers, by the number of columns
+
+
+class Told(Protocol):
+    """What can be written."""
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        ...
+
+    def csv(self) -> str:
+        """Every point, with all the digits that tell one double from the next."""
+        ...
+
+    def words(self, all_written: bool) -> list[Any]:
+        """What a terminal shows; where the rest is to be had, unless all is written."""
+        ...
+
+    def picture(self, kind: str) -> bytes:
+        """The content of a picture of a kind ("svg", "png", "pdf")."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +63,7 @@ class Curve:
 
     Attributes:
         facts: what was asked, as the JSON document tells it.
-        words: the same to read.
+        heading: the same to read.
         columns: the points, by the name of the column.
         shown: the columns of the table, with their headings.
         rows: what else there is to read.
@@ -38,10 +71,12 @@ class Curve:
         symbol: how its axis is labelled.
         y: how the other axis is labelled.
         lines: the columns that are drawn, with their labels.
+        log: which axes of the picture are logarithmic, of "xy".
+        levels: losses that are marked in it, such as plateaus.
     """
 
     facts: dict[str, Any]
-    words: str
+    heading: str
     columns: dict[str, Sequence[int | float]]
     shown: dict[str, str]
     rows: Rows | None = None
@@ -49,6 +84,32 @@ class Curve:
     symbol: str = "t"
     y: str = "$L$"
     lines: Mapping[str, str] = field(default_factory=lambda: {"loss": ""})
+    log: str = "xy"
+    levels: Sequence[float] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {**self.facts, **self.columns}
+
+    def csv(self) -> str:
+        """Every point, with all the digits that tell one double from the next."""
+        return csv_of(self.columns)
+
+    def words(self, all_written: bool) -> list[Any]:
+        """What a terminal shows."""
+        return [
+            self.heading,
+            *(() if self.rows is None else whole_table(self.rows)),
+            *points_table(self.columns, self.shown, all_written),
+        ]
+
+    def picture(self, kind: str) -> bytes:
+        """The content of a picture of a kind."""
+        from .picture import draw
+
+        lines = {label: self.columns[name] for name, label in self.lines.items()}
+        x = self.columns[self.x]
+        return draw(x, lines, kind, self.symbol, self.y, self.log, self.levels)
 
 
 @dataclass(frozen=True)
@@ -60,35 +121,72 @@ class OutputOptions:
     json: Flag = False
     """print one JSON document instead of the table"""
     plot: MaybeFile = None
-    """draw the curve, log-log, into this .svg, .png or .pdf file"""
+    """draw it into this .svg, .png or .pdf file"""
 
     def check(self) -> None:
         """Raise a `ValueError` if a file could not be written."""
         check_csv(self.csv, self.json)
         check_plot(self.plot)
 
-    def write(self, curve: Curve) -> None:
+    def write(self, told: Told) -> None:
         """Write the files, then standard output."""
         if self.csv is not None and self.csv != STDOUT:
-            write_csv(self.csv, _csv(curve))
+            write_csv(self.csv, told.csv())
         if self.plot is not None:
-            from .picture import draw
-
-            kind = self.plot.suffix.lower().removeprefix(".")
-            lines = {label: curve.columns[name] for name, label in curve.lines.items()}
-            picture = draw(curve.columns[curve.x], lines, kind, curve.symbol, curve.y)
-            write_file("plot", self.plot, picture)
+            write_file("plot", self.plot, told.picture(self.plot.suffix.lower().removeprefix(".")))
             note(f"wrote {self.plot}")
         if self.json:
-            print_json({**curve.facts, **curve.columns})
+            print_json(told.document())
         elif self.csv == STDOUT:
-            write_csv(STDOUT, _csv(curve))
+            write_csv(STDOUT, told.csv())
         else:
-            print_rich(
-                curve.words,
-                *(() if curve.rows is None else _whole(curve.rows)),
-                *_table(curve, all_written=self.csv is not None),
-            )
+            print_rich(*told.words(all_written=self.csv is not None))
+
+
+class Labelled(Told, Protocol):
+    """What can be written with all that it depends on."""
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked, of whom, with which versions: what stands beside a table."""
+        ...
+
+    def dataset(self) -> "xr.Dataset":
+        """All of it."""
+        ...
+
+
+@dataclass(frozen=True)
+class AnswerOptions(OutputOptions):
+    """Where the answer goes; a table of some of its points unless told otherwise."""
+
+    csv: MaybeFile = None
+    """write every point into this CSV file, and what was asked beside it into FILE.json; - for
+    standard output, instead of the table"""
+    zarr: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="", metavar="DIR")] = None
+    """write everything into this Zarr store, which xarray.open_zarr reads"""
+
+    def check(self) -> None:
+        """Raise a `ValueError` if a file could not be written."""
+        super().check()
+        check_folder("zarr", self.zarr)
+        if self.csv is not None and self.csv != STDOUT:
+            check_writable("csv", _beside(self.csv))
+
+    def write_labelled(self, told: Labelled) -> None:
+        """Write the files, settings beside tables, then standard output."""
+        import json
+
+        if self.csv is not None and self.csv != STDOUT:
+            settings = json.dumps(told.settings(), indent=1)
+            write_file("csv", _beside(self.csv), f"{settings}\n".encode())
+        if self.zarr is not None:
+            write_folder("zarr", self.zarr, told.dataset())
+            note(f"wrote {self.zarr}")
+        self.write(told)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
 
 
 def check_plot(path: Path | None) -> None:
@@ -98,10 +196,14 @@ def check_plot(path: Path | None) -> None:
     check_writable("plot", path)
 
 
-def _csv(curve: Curve) -> str:
-    """Every point, with all the digits that tell one double from the next."""
-    lines = [",".join(map(repr, row)) for row in zip(*curve.columns.values(), strict=True)]
-    return "\n".join([",".join(curve.columns), *lines, ""])
+def csv_of(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Columns of numbers as text, with all the digits that tell one double from the next."""
+    lines = [",".join(_cell(x) for x in row) for row in zip(*columns.values(), strict=True)]
+    return "\n".join([",".join(columns), *lines, ""])
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
 
 
 def _empty(headings: Iterable[str]) -> Any:
@@ -114,7 +216,8 @@ def _empty(headings: Iterable[str]) -> Any:
     return table
 
 
-def _whole(rows: Rows) -> list[Any]:
+def whole_table(rows: Rows) -> list[Any]:
+    """A small table, and the word on it."""
     if not rows.rows:
         return [rows.remark, ""]
     table = _empty(rows.headings)
@@ -123,18 +226,21 @@ def _whole(rows: Rows) -> list[Any]:
     return [table, rows.remark, ""] if rows.remark else [table, ""]
 
 
-def _table(curve: Curve, all_written: bool) -> list[Any]:
-    shown = list(curve.shown)[:COLUMNS]
-    table = _empty(curve.shown[name] for name in shown)
-    digits = next(n for most, n in DIGITS.items() if len(shown) <= most)
-    points = len(curve.columns[curve.x])
+def points_table(
+    columns: Mapping[str, Sequence[int | float]], shown: Mapping[str, str], all_written: bool
+) -> list[Any]:
+    """Some points of a curve, and where all of them are to be had."""
+    names = list(shown)[:COLUMNS]
+    table = _empty(shown[name] for name in names)
+    digits = next(n for most, n in DIGITS.items() if len(names) <= most)
+    points = len(columns[names[0]])
     rows = min(ROWS, points)
     for row in range(rows):
         point = round(row * (points - 1) / max(1, rows - 1))
-        table.add_row(*(_number(curve.columns[name][point], digits) for name in shown))
+        table.add_row(*(_number(columns[name][point], digits) for name in names))
     left = f"{rows} of {points} points" if rows < points else ""
-    if len(shown) < len(curve.shown):
-        left += f"{', ' * bool(left)}{len(shown)} of {len(curve.shown)} columns"
+    if len(names) < len(shown):
+        left += f"{', ' * bool(left)}{len(names)} of {len(shown)} columns"
     return [table, f"{left}; --csv FILE writes them all"] if left and not all_written else [table]
 
 

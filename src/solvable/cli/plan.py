@@ -2,17 +2,19 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .arguments import Flag, Maybe, MaybeFile
+from ..asking import LabLaw
+from ..question import brief
+from .arguments import Flag, Maybe, MaybeFile, following
 from .compute import ComputeOptions
 from .files import STDOUT, check_csv, write_csv, write_file
-from .laws import MODELS, RESOURCES, law_of
+from .laws import FORMULAS, height_of, law_of, models, ours
 from .output import check_plot
 from .progress import Waiting
 from .screen import note, print_json, print_rich
@@ -21,52 +23,79 @@ if TYPE_CHECKING:
     from .plan_words import Told
 
 MOST = 1e300
-# Of each model: its resources, its cost unless given, its exponents and its settings.
-COSTS = {"msfr": "D*t", "deep_icl": "t*N**2*L"}
-EXPONENTS: Mapping[str, Mapping[str, float]] = {
-    "msfr": {"alpha": 1.8, "beta": 0.0, "gamma": 0.0},
-    "deep_icl": {"nu": 1.5, "beta": 0.8},
-}
-SETTINGS: Mapping[str, Mapping[str, int | float]] = {
-    "msfr": {"num_tasks": 500, "context": 100.0, "strength": 0.5},
-    "deep_icl": {"dim": 10**4},
-}
 
 
 @dataclass(frozen=True)
 class ModelOptions:
     """What the model is, for --model."""
 
-    alpha: Maybe[float] = None
-    """msfr: exponent α of the task law, in [1.001, 10] (default: 1.8)"""
-    beta: Maybe[float] = None
-    """msfr: decay β of the contexts (default: 0); deep_icl: source exponent β (default: 0.8)"""
-    gamma: Maybe[float] = None
-    """msfr: decay γ of the strengths (default: 0)"""
-    num_tasks: Maybe[int] = None
-    """msfr: number of tasks S (default: 500)"""
-    context: Maybe[float] = None
-    """msfr: context length ψ_1 (default: 100)"""
-    strength: Maybe[float] = None
-    """msfr: strength Λ_1 (default: 0.5)"""
-    nu: Maybe[float] = None
-    """deep_icl: capacity exponent ν, in [0.05, 4] (default: 1.5)"""
-    dim: Maybe[int] = None
-    """deep_icl: dimension D (default: 10000)"""
-
     def given(self) -> dict[str, Any]:
         """The options that were given."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
-    def build(self, model: str) -> tuple[dict[str, float], dict[str, Any]]:
+    def build(self, name: str) -> tuple[dict[str, float], dict[str, Any]]:
         """The exponents and the settings of a model, or a `ValueError` for what it has not."""
-        allowed = {**EXPONENTS[model], **SETTINGS[model]}
-        for name in self.given():
-            if name not in allowed:
-                other = next(m for m in MODELS if name in {**EXPONENTS[m], **SETTINGS[m]})
-                raise ValueError(f"{name} is for --model {other}, not {model}")
-        given = allowed | self.given()
-        return {n: given[n] for n in EXPONENTS[model]}, {n: given[n] for n in SETTINGS[model]}
+        known = models(name)
+        told = known[name]
+        for option in self.given():
+            if option not in told.planned:
+                others = [other for other, law in known.items() if option in law.planned]
+                raise ValueError(f"{option} is for --model {' or '.join(others)}, not {name}")
+        given = told.planned | self.given()
+        return {n: given[n] for n in told.exponents}, {n: given[n] for n in told.settings}
+
+
+def command(words: Sequence[str]) -> type["Plan"]:
+    """`Plan` with the models there are, ours and that of another lab which is named."""
+    named = following(words, "--model")
+    known = models(named)
+    kind = Literal[tuple(known)]  # pyright: ignore[reportInvalidTypeForm]
+    costs = ", ".join(f"for {name}: {law.cost}" for name, law in known.items())
+    parts = [
+        ("model", kind, "a lab's own loss at finite size, instead of a fit"),
+        ("cost", str, f'what the resources cost, such as "6*N*D" (default {costs})'),
+    ]
+    # tyro reads the other options' words in the class they are written in.
+    return make_dataclass(
+        Plan.__name__,
+        [
+            *((name, _maybe(kind, text), None) for name, kind, text in parts),
+            ("options", options := _options(known, named), field(default_factory=options)),
+        ],
+        bases=(Plan,),
+        frozen=True,
+        namespace={"__doc__": Plan.__doc__},
+    )
+
+
+def _options(known: Mapping[str, LabLaw], named: str) -> type[ModelOptions]:
+    """An option for everything that a plan can be told of our models, and of the named one."""
+    known = {name: law for name, law in known.items() if name in ours() or name == named}
+    taken = {"help", *(one.name for kind in (Plan, ComputeOptions) for one in fields(kind))}
+    told: dict[str, list[str]] = {}
+    kinds: dict[str, type] = {}
+    for name, law in known.items():
+        for option, default in law.planned.items():
+            if option in taken:
+                raise ValueError(f"the law of {name} cannot have {option}: plan has --{option}")
+            low, high = law.limits.get(option, (0.0, 0.0))
+            limits = f", in [{low:g}, {high:g}]" if option in law.limits else ""
+            text = f"{law.words.get(option, option)}{limits} (default: {brief(default)})"
+            told.setdefault(option, []).append(f"{name}: {text}")
+            if name == named or option not in kinds:
+                kinds[option] = float if option in law.exponents else type(default)
+    return make_dataclass(
+        ModelOptions.__name__,
+        [(name, _maybe(kinds[name], "; ".join(texts)), None) for name, texts in told.items()],
+        bases=(ModelOptions,),
+        frozen=True,
+        namespace={"__doc__": ModelOptions.__doc__},
+    )
+
+
+def _maybe(kind: Any, text: str) -> Any:
+    """An option that may be left out."""
+    return Annotated[kind | None, tyro.conf.arg(help=text, help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
@@ -81,12 +110,8 @@ class Plan:
     """the budget, or the lowest and the highest of several"""
     law: MaybeFile = None
     """a fit: what solvable fit --json printed"""
-    model: Annotated[Literal["msfr", "deep_icl"] | None, tyro.conf.arg(help_behavior_hint="")] = (
-        None
-    )
-    """a lab's own loss at finite size, instead of a fit"""
-    cost: Maybe[str] = None
-    """what the resources cost, such as "6*N*D" (default for msfr: D*t, for deep_icl: t*N**2*L)"""
+    model: str | None = None
+    cost: str | None = None
     points: Maybe[int] = None
     """number of budgets from LOW to HIGH, at least 2 (default: 7)"""
     options: ModelOptions = field(default_factory=ModelOptions)
@@ -137,9 +162,10 @@ class Plan:
 
         # Less than one task, layer, neuron or token is none.
         least = None
-        if known.law.name in MODELS:
+        if known.law.name not in FORMULAS:
             at = dict(zip(known.law.parameters, known.values.tolist(), strict=True))
-            least = {x: at[f"unit_{x}"] for x in known.law.resources if x != "t"}
+            units = {x: f"unit_{x}" for x in known.law.resources if x != "t"}
+            least = {x: at[unit] for x, unit in units.items() if unit in at}
         plan = scaling.plan(known, budgets, cost, least=least, progress=waiting)
         if not any(math.isfinite(loss) for loss in plan.loss.value):
             raise ValueError(f"budget {self.budget} has {plan.status[0]}")
@@ -155,7 +181,7 @@ class Plan:
         from ..scaling.stored import described, from_document
 
         name, resources, settings = described(document)
-        if name in MODELS:
+        if name not in FORMULAS:
             self.compute.prepare()
         known = from_document(document, law_of(name, resources, settings))
         facts = {
@@ -174,25 +200,20 @@ class Plan:
 
         from ..scaling import Cost, Known
 
-        cost = Cost(self.cost or COSTS[self.model], RESOURCES[self.model])
+        told = models(self.model)[self.model]
+        cost = Cost(self.cost or told.cost, told.resources)
         law = law_of(self.model, cost.names, settings)
         for name, value in exponents.items():
+            if name not in law.bounds:
+                raise ValueError(f"the law of {self.model} must have the parameter {name}")
             low, high = law.bounds[name]
             if not low <= value <= high:
                 raise ValueError(f"{name} must lie in [{low:g}, {high:g}], not {value:g}")
-        height = _before_training(exponents, settings) if self.model == "msfr" else 1.0
+        height = height_of(self.model, exponents, settings)
         values = {"E": 0.0, "A": height, **exponents}
         known = Known(law, np.array([values.get(name, 1.0) for name in law.parameters]))
         facts = {"model": self.model, **exponents, **settings}
         return known, cost.text, facts
-
-
-def _before_training(exponents: Mapping[str, float], settings: Mapping[str, Any]) -> float:
-    """The loss of msfr before training, which its curve is a share of."""
-    from solvable import msfr
-
-    task = msfr.Task(**settings, **exponents)
-    return float(msfr.loss(task, msfr.Init(0.1, 0.11), 0.0, "zeroth"))
 
 
 def _budgets(text: str, points: int | None) -> list[float]:

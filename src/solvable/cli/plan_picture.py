@@ -7,7 +7,7 @@ import numpy as np
 
 from ..scaling import Plan, plan
 from ..style import LAW, colour, figure_style, panels
-from .laws import MODELS
+from .laws import FORMULAS
 from .plan_words import Told
 
 REACH = 8.0  # the largest mistake that is drawn
@@ -83,7 +83,7 @@ def _around(best: Plan, count: int) -> Plan:
 
 def _count(told: Told, fine: int) -> int:
     """The points of a line; a model's loss takes its time."""
-    return fine if told.plan.known.law.name not in MODELS else 13
+    return fine if told.plan.known.law.name in FORMULAS else 13
 
 
 def _has_floor(best: Plan) -> bool:

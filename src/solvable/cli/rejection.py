@@ -118,4 +118,5 @@ def _options(command: Any) -> Iterator[str]:
             yield from _options(field.type)
         else:
             negative = "no-" if field.default is True else ""
-            yield f"--{negative}{field.name.replace('_', '-')}"
+            name = {"also": "with"}.get(field.name, field.name)
+            yield f"--{negative}{name.replace('_', '-')}"

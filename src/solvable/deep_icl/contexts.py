@@ -41,27 +41,29 @@ class Spectra:
     start: float
 
     def loss(
-        self, *, gamma: Any = None, step: Any = None, depth: Any = 1
+        self, *, gamma: Any = None, step_size: Any = None, depth: Any = 1, step: Any = None
     ) -> Float[np.ndarray, "..."]:
         """The loss in every context.
 
         Args:
             gamma: γ, of any shape; or
-            step: γ/L.
+            step_size: γ/L.
             depth: L, one or several; None or infinity for the limit.
+            step: deprecated, the old name of step_size.
 
         Returns:
             Losses, of shape (gamma's shape, depth's shape, contexts).
         """
-        validation.concrete("gamma and step", gamma, step, why="drawn contexts are looked at")
+        why = "drawn contexts are looked at"
+        validation.concrete("gamma and step_size", gamma, step_size, step, why=why)
         depths = depths_of(depth)
-        places, by_step = gammas_of(gamma, step)
-        if by_step and np.isinf(depths).any():
-            raise ValueError("gamma, not step, must be given where depth is infinite")
+        places, by_step_size = gammas_of(gamma, step_size, step)
+        if by_step_size and np.isinf(depths).any():
+            raise ValueError("gamma, not step_size, must be given where depth is infinite")
         rows = np.ravel(np.asarray(places))
         values = np.asarray(
             [
-                [self._at(float(g) * (d if by_step else 1.0), d) for d in depths.ravel()]
+                [self._at(float(g) * (d if by_step_size else 1.0), d) for d in depths.ravel()]
                 for g in rows
             ]
         )

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from .. import memory, training, validation
 from ..compiling import jit, stage
 from ..numerics.host import unpacked
-from .run import MAX_DEPTH, Layers, Request, Run, Time, contexts_of
+from .run import MAX_DEPTH, Layers, Run, Time, checked, contexts_of, prepared
 from .start import Init
 from .task import (
     MAX_DIM,
@@ -24,6 +24,7 @@ from .task import (
     draw,
     is_silent,
     rotations,
+    seed_of,
 )
 
 _ROOM = 2**24  # numbers of the contexts that are held at once
@@ -485,6 +486,7 @@ def train_brute(
     contexts: int = 64,
     seed: int = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -512,7 +514,8 @@ def train_brute(
         time: "scalar": lr is that of γ; "matrix": that of Γ's entries, N times as large.
         contexts: B, fresh contexts at every step.
         seed: of the contexts.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; or
+        log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -527,61 +530,86 @@ def train_brute(
     >>> train_brute(task, Init(gamma=0.0), depth=2, lr=0.1, steps=5, contexts=8).gamma.shape
     (6,)
     """
+    options = {"layers": layers, "time": time, "contexts": contexts, "seed": seed}
+    return prepare(task, start, depth=depth, lr=lr, **options).run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
+    )
+
+
+def prepare(
+    task: Task,
+    start: Init,
+    *,
+    depth: int,
+    lr: Any,
+    layers: Layers = "tied",
+    time: Time = "scalar",
+    contexts: int = 64,
+    seed: int = 0,
+) -> training.Training[Run]:
+    """What `train_brute` trains, before any step."""
     contexts = contexts_of(contexts)
-    request = Request.check(task, start, depth, lr, layers, time, contexts, seed)
-    dim, width, depth = task.dim, task.width, request.depth
+    begin, depth, rate = checked(task, start, depth, lr, layers, time)
+    number = seed_of(seed)
+    dim, width = task.dim, task.width
     if dim is None or width is None:
         raise ValueError("dim must be given to train on contexts: Isotropic(alpha, dim=…)")
+    attention, untied = start.weights is not None, layers == "untied"
     tokens = (task.context or 0) + (task.queries or 0)
-    matrices = 3 if request.attention else depth if request.untied else 1
+    matrices = 3 if attention else depth if untied else 1
     memory.refuse("width", width, 32.0 * matrices * (width + 1) ** 2)
-    rate, begin = float(request.rate), np.asarray(request.start)
-    if request.attention:
+    if attention:
         labelled_queries(task)
-        params = LinearAttention.of_weights(request.start, dim=dim, depth=depth, width=width)
-        rates = jax.tree.map(lambda x: stage(0.0), params)
-        read = rate * width * (np.arange(width + 1) < width)[:, None]
-        trained = (read, rate * width, rate * width, rate)
-        rates = eqx.tree_at(
-            lambda m: (m.read, m.query, m.key, m.value), rates, jax.tree.map(stage, trained)
-        )
-        kind, size = AttentionDescent, tokens * (dim + 4 * depth * (width + 1))
+        size = tokens * (dim + 4 * depth * (width + 1))
     else:
-        if not isinstance(task, FixedStructure):
-            begin = np.broadcast_to(begin[..., None], (*begin.shape, width))
-        params = stage(begin[..., None] * np.eye(width))
-        rates = rate if isinstance(task, FixedStructure) else rate * width
-        rates = stage(rates * depth if request.untied else rates)
-        kind, size = GammaDescent, max(tokens, width) * dim + 2 * depth * dim
+        size = max(tokens, width) * dim + 2 * depth * dim
     exact = _is_exact(task)
     count = 1 if exact else contexts
-    problem = kind(
-        task=task,
-        rate=rates,
-        seed=jax.random.key(request.seed),
-        depth=depth,
-        contexts=count,
-        chunks=split_contexts(count, size),
-        silent=is_silent(task),
+    chunks = split_contexts(count, size)
+
+    def build() -> tuple[_Contexts, Any]:
+        whole = _attention if attention else _gamma
+        params, rates = whole(task, begin, float(rate), depth)
+        kind = AttentionDescent if attention else GammaDescent
+        problem = kind(
+            task=task,
+            rate=rates,
+            seed=jax.random.key(number),
+            depth=depth,
+            contexts=count,
+            chunks=chunks,
+            silent=is_silent(task),
+        )
+        return problem, (params, stage(0))
+
+    more: dict[str, Any] = {"depth": depth, "lr": lr, "rate": rate, "layers": layers, "time": time}
+    if not exact:
+        more |= {"contexts": count, "seed": number, "chunks": chunks}
+    return prepared("deep_icl.train_brute", build, task, start, **more)
+
+
+def _attention(task: Any, begin: Array, rate: float, depth: int) -> tuple[LinearAttention, Any]:
+    """The matrices of full attention, and the step of each."""
+    width = task.width
+    params = LinearAttention.of_weights(begin, dim=task.dim, depth=depth, width=width)
+    read = rate * width * (np.arange(width + 1) < width)[:, None]
+    trained = (read, rate * width, rate * width, rate)
+    rates = eqx.tree_at(
+        lambda m: (m.read, m.query, m.key, m.value),
+        jax.tree.map(lambda x: stage(0.0), params),
+        jax.tree.map(stage, trained),
     )
-    drawn = {"contexts": count, "seed": request.seed, "chunks": problem.chunks}
+    return params, rates
 
-    pace = float(validation.floating("lr", lr))  # time is that of the rate which was given
 
-    def label(history: training.History, _: float) -> Run:
-        return Run.of(history, pace)
-
-    return training.follow(
-        problem,
-        (params, stage(0)),
-        label,
-        origin=request.origin("deep_icl.train_brute", **({} if exact else drawn)),
-        lr=request.rate,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
-    )
+def _gamma(task: Any, begin: Array, rate: float, depth: int) -> tuple[Array, Array]:
+    """The matrix Γ, of every layer where they are untied, and its step."""
+    gamma, fixed = np.asarray(begin), isinstance(task, FixedStructure)
+    untied = not fixed and gamma.ndim == 1
+    if not fixed:
+        gamma = np.broadcast_to(gamma[..., None], (*gamma.shape, task.width))
+    step = rate if fixed else rate * task.width
+    return stage(gamma[..., None] * np.eye(task.width)), stage(step * depth if untied else step)
 
 
 def labelled_queries(task: Task) -> tuple[int, int, int]:

@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .. import training, validation
+from .. import training
 from ..compiling import stage
-from .run import Layers, Request, Run, Time
+from .run import Layers, Run, Time, checked, prepared
 from .start import Init, gamma_of
-from .task import FixedStructure, RotatedStructure, Task
+from .task import FixedStructure, RotatedStructure, Task, seed_of
 from .theory import (
     FixedLaw,
     Medium,
@@ -125,15 +125,16 @@ class Descent(eqx.Module):
         return seen | {"weights": params} if self.attention else seen
 
 
-def _law(request: Request) -> Population | Equivalent | Preconditioned:
-    task, depth = request.task, request.depth
+def _law(
+    task: Task, start: Float[Array, "..."], depth: int, untied: bool
+) -> Population | Equivalent | Preconditioned:
     deep = stage(float(depth))
     if is_population(task):
-        return Population(spectral(task), deep, request.untied)
-    if request.untied:
+        return Population(spectral(task), deep, untied)
+    if untied:
         raise ValueError("layers must be 'tied' where width or context is finite")
     noisy = check_noise(task)
-    if bool(np.any(np.asarray(request.start) < 0.0)):
+    if bool(np.any(np.asarray(start) < 0.0)):
         raise ValueError("gamma must be at least 0 where width or context is finite")
     points = points_for(float(depth))
     if isinstance(task, FixedStructure):
@@ -155,6 +156,7 @@ def train(
     time: Time = "scalar",
     seed: int = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -175,7 +177,8 @@ def train(
         time: what lr is measured in: "scalar", or "matrix", the step size of the N × N matrix Γ,
             in which γ moves N times as slowly (`FixedStructure`: the same).
         seed: not used: nothing is drawn.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; or
+        log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -191,22 +194,30 @@ def train(
     >>> print(run.gamma[-1].round(4), run.loss[-1].round(6))
     5.3333 0.026576
     """
-    request = Request.check(task, start, depth, lr, layers, time, None, seed)
-    pace = stage(float(request.depth if request.untied else 1))
-    problem = Descent(_law(request), pace, request.attention)
-    label_pace = float(validation.floating("lr", lr))
-
-    def label(history: training.History, _: float) -> Run:
-        return Run.of(history, label_pace)
-
-    return training.follow(
-        problem,
-        request.start,
-        label,
-        origin=request.origin("deep_icl.train"),
-        lr=request.rate,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
+    options = {"layers": layers, "time": time, "seed": seed}
+    return prepare(task, start, depth=depth, lr=lr, **options).run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
+
+
+def prepare(
+    task: Task,
+    start: Init,
+    *,
+    depth: int,
+    lr: Any,
+    layers: Layers = "tied",
+    time: Time = "scalar",
+    seed: int = 0,
+) -> training.Training[Run]:
+    """What `train` trains, before any step."""
+    begin, depth, rate = checked(task, start, depth, lr, layers, time)
+    seed_of(seed)
+    attention, untied = start.weights is not None, layers == "untied"
+
+    def build() -> tuple[Descent, Float[Array, "..."]]:
+        pace = stage(float(depth if untied else 1))
+        return Descent(_law(task, begin, depth, untied), pace, attention), begin
+
+    options = {"depth": depth, "lr": lr, "rate": rate, "layers": layers, "time": time}
+    return prepared("deep_icl.train", build, task, start, **options)

@@ -1,5 +1,6 @@
 """What a training run is asked for, and what it gives, in the reductions and on tokens alike."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -10,7 +11,7 @@ from .. import training, validation
 from ..compiling import stage
 from ..numerics.host import unpacked
 from .start import Init
-from .task import FixedStructure, Task, check_task, seed_of, told
+from .task import FixedStructure, Task, check_task, told
 
 Layers = Literal["tied", "untied"]
 Time = Literal["scalar", "matrix"]
@@ -20,7 +21,7 @@ MAX_DEPTH = 10**6
 MAX_CONTEXTS = 10**7  # of a step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(training.Run):
     """A training run of the deep_icl lab.
 
@@ -37,79 +38,66 @@ class Run(training.Run):
     weights: Float[Array, "4 points"] | None = None
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a run was asked for, checked: shared by `train` and `train_brute`.
+def checked(
+    task: Any, start: Any, depth: Any, lr: Any, layers: Any, time: Any
+) -> tuple[Float[Array, "..."], int, Float[Array, ""]]:
+    """Where training starts, the depth, and the rate in scalar time; or an error.
 
-    Attributes:
-        start: γ at the start, with an axis of layers or directions where there is one; or the four
-            weights of full attention.
-        rate: the learning rate in scalar time.
-        given: the start as it was declared.
-        time: the unit of time that was asked for.
+    The start is γ, with an axis of layers or directions where there is one, or four weights.
     """
+    check_task(task)
+    if not isinstance(start, Init):
+        raise ValueError(f"start must be a deep_icl.Init, not {type(start).__name__}")
+    depth = validation.whole("depth", depth, 1, MAX_DEPTH)
+    validation.one_of("layers", layers, LAYERS)
+    validation.one_of("time", time, TIMES)
+    rate = training.check_rate(lr)
+    attention, untied = start.weights is not None, layers == "untied"
+    if attention and untied:
+        raise ValueError("layers must be 'tied' for the weights of full attention")
+    if isinstance(task, FixedStructure) and (attention or untied):
+        raise ValueError("a FixedStructure is trained with gamma and tied layers only")
+    if time == "matrix":
+        if task.width is None:
+            raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
+        _, given = unpacked(rate)
+        rate = rate if isinstance(task, FixedStructure) else stage(given / task.width)
+    if start.weights is not None:
+        return start.weights, depth, rate
+    return _shaped(task, start.gamma, depth, untied), depth, rate
 
-    task: Task
-    start: Float[Array, "..."]
-    attention: bool
-    depth: int
-    rate: Float[Array, ""]
-    untied: bool
-    contexts: int | None
-    seed: int
-    given: Init
-    time: Time
 
-    @classmethod
-    def check(
-        cls,
-        task: Any,
-        start: Any,
-        depth: Any,
-        lr: Any,
-        layers: Any,
-        time: Any,
-        contexts: Any,
-        seed: Any,
-    ) -> "Request":
-        """Validate the arguments that both kinds of training take."""
-        check_task(task)
-        if not isinstance(start, Init):
-            raise ValueError(f"start must be a deep_icl.Init, not {type(start).__name__}")
-        depth = validation.whole("depth", depth, 1, MAX_DEPTH)
-        validation.one_of("layers", layers, LAYERS)
-        validation.one_of("time", time, TIMES)
-        rate = validation.floating("lr", lr)
-        validation.shaped("lr", rate, ())
-        validation.within("lr", rate, 0.0, open_low=True)
-        attention, untied = start.weights is not None, layers == "untied"
-        if attention and untied:
-            raise ValueError("layers must be 'tied' for the weights of full attention")
-        if isinstance(task, FixedStructure) and (attention or untied):
-            raise ValueError("a FixedStructure is trained with gamma and tied layers only")
-        contexts = None if contexts is None else contexts_of(contexts)
-        width = task.width
-        if time == "matrix":
-            if width is None:
-                raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
-            _, given = unpacked(rate)
-            rate = rate if isinstance(task, FixedStructure) else stage(given / width)
-        begin = start.weights if attention else _shaped(task, start.gamma, depth, untied)
-        assert begin is not None
-        seed = seed_of(seed)
-        return cls(task, begin, attention, depth, rate, untied, contexts, seed, start, time)
-
-    def origin(self, kind: str, **more: Any) -> dict[str, Any]:
-        """All that a run of this request depends on, for `training.follow`; more of some kinds."""
-        return {
-            "kind": kind,
-            "task": told(self.task),
-            "depth": self.depth,
-            "layers": "untied" if self.untied else "tied",
-            "start": {"gamma": self.given.gamma, "weights": self.given.weights},
-            "time": self.time,
-            **more,
-        }
+def prepared(
+    trainer: str,
+    build: Callable[[], tuple[Any, Any]],
+    task: Task,
+    start: Init,
+    *,
+    depth: int,
+    lr: Any,
+    rate: Float[Array, ""],
+    layers: Layers,
+    time: Time,
+    **more: Any,
+) -> training.Training[Run]:
+    """The training of a problem; time is that of `lr` as it was given. More is of its origin."""
+    pace = float(validation.floating("lr", lr))
+    origin = {
+        "kind": trainer,
+        "task": told(task),
+        "depth": depth,
+        "layers": layers,
+        "start": {"gamma": start.gamma, "weights": start.weights},
+        "time": time,
+        **more,
+    }
+    return training.Training(
+        build,
+        lambda history, _: Run.of(history, pace),
+        origin,
+        lr=rate,
+        log_points=training.LOG_POINTS,
+    )
 
 
 def contexts_of(contexts: Any) -> int:

@@ -19,7 +19,7 @@ from .task import MAX_CONTEXT, Isotropic, seed_of, told
 Place = tuple[Float[Array, "dim dim"], Int[Array, ""]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SgdRun(training.Run):
     """A run of `train_sgd`.
 
@@ -125,43 +125,36 @@ def train_sgd(
         queries = validation.whole("queries", queries, 1, MAX_CONTEXT)
     if not isinstance(noisy_queries, bool):
         raise ValueError(f"noisy_queries must be true or false, not {noisy_queries!r}")
-    rate = validation.floating("lr", lr)
-    validation.shaped("lr", rate, ())
-    validation.within("lr", rate, 0.0, open_low=True)
+    rate = training.check_rate(lr)
     if noisy_queries and queries is None:
         raise ValueError("queries must be given for noisy_queries: the mean over all has no noise")
     count = contexts_of(contexts)
     seed = seed_of(seed)
-    problem = OneLayerSgd(
-        task=task,
-        lr=rate,
-        seed=jax.random.key(seed),
-        queries=queries,
-        noisy=noisy_queries,
-        contexts=count,
-        chunks=split_contexts(count, (task.context + (queries or 0)) * task.dim),
-    )
-    place = (stage(np.zeros((task.dim, task.dim))), stage(0))
+    dim = task.dim
+    chunks = split_contexts(count, (task.context + (queries or 0)) * dim)
 
-    def label(history: training.History, _: float) -> SgdRun:
-        return SgdRun.of(history, float(rate))
+    def build() -> tuple[OneLayerSgd, Place]:
+        problem = OneLayerSgd(
+            task=task,
+            lr=rate,
+            seed=jax.random.key(seed),
+            queries=queries,
+            noisy=noisy_queries,
+            contexts=count,
+            chunks=chunks,
+        )
+        return problem, (stage(np.zeros((dim, dim))), stage(0))
 
-    return training.follow(
-        problem,
-        place,
-        label,
-        origin={
-            "kind": "deep_icl.train_sgd",
-            "task": told(task),
-            "contexts": count,
-            "queries": queries,
-            "noisy_queries": noisy_queries,
-            "seed": seed,
-            "chunks": problem.chunks,
-        },
-        lr=rate,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
+    origin = {
+        "kind": "deep_icl.train_sgd",
+        "task": told(task),
+        "contexts": count,
+        "queries": queries,
+        "noisy_queries": noisy_queries,
+        "seed": seed,
+        "chunks": chunks,
+    }
+    begun = training.Training(
+        build, lambda history, _: SgdRun.of(history, float(rate)), origin, lr=rate
     )
+    return begun.run(steps=steps, log_every=log_every, progress=progress, resume=resume)

@@ -201,32 +201,26 @@ def train_softmax(
     seed = seed_of(seed)
     if not isinstance(mlp, bool):
         raise ValueError(f"mlp must be true or false, not {mlp!r}")
-    rate = validation.floating("lr", lr)
-    validation.shaped("lr", rate, ())
-    validation.within("lr", rate, 0.0, open_low=True)
+    rate = training.check_rate(lr)
     parameters = depth * hidden**2 * (3 * heads + 2 * mlp) + hidden * (dim + 2)
     memory.refuse("hidden", hidden, 32.0 * parameters)  # with their gradient and AdamW's moments
     tokens = labelled + asked
     size = tokens * (dim + depth * (heads * (labelled + 3 * hidden) + 2 * hidden))
     sizes = {"depth": depth, "hidden": hidden, "heads": heads, "mlp": mlp}
     chunks = split_contexts(count, size)
-    problem, model = _prepare(task, jax.random.key(seed), count, chunks, is_silent(task), **sizes)
-    return training.follow(
-        problem,
-        model,
-        training.Run.of,
-        origin={
-            "kind": "deep_icl.train_softmax, AdamW",
-            "task": told(task),
-            **sizes,
-            "rate": rate,
-            "contexts": count,
-            "seed": seed,
-            "chunks": chunks,
-        },
-        optimizer=optax.adamw(float(rate) / heads),
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
-    )
+
+    def build() -> tuple[SoftmaxDescent, SoftmaxAttention]:
+        return _prepare(task, jax.random.key(seed), count, chunks, is_silent(task), **sizes)
+
+    origin = {
+        "kind": "deep_icl.train_softmax, AdamW",
+        "task": told(task),
+        **sizes,
+        "rate": rate,
+        "contexts": count,
+        "seed": seed,
+        "chunks": chunks,
+    }
+    adamw = optax.adamw(float(rate) / heads)
+    begun = training.Training(build, training.Run.of, origin, optimizer=adamw)
+    return begun.run(steps=steps, log_every=log_every, progress=progress, resume=resume)

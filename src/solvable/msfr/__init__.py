@@ -14,6 +14,7 @@ from .model import LinearAttention as LinearAttention
 from .model import SoftmaxAttention as SoftmaxAttention
 from .model import train_brute as train_brute
 from .model import train_tokens as train_tokens
+from .optimizers import adamw as adamw
 from .reduced import flow as flow
 from .reduced import train as train
 from .run import Run as Run

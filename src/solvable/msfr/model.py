@@ -14,7 +14,7 @@ from .. import training, validation
 from ..compiling import jit, stage
 from . import task as tasks
 from .reduced import draw_batch, sign_weights
-from .run import Request, Run
+from .run import Run, batch_stream, checked, prepared
 from .start import Init, SoftmaxInit
 from .task import Task, Tokens
 
@@ -138,7 +138,8 @@ class TokenProblem(eqx.Module):
         """Which tasks were drawn, and the signs of their labels."""
         if self.data is None:
             return None
-        return np.stack([np.asarray(self.data.task), np.sign(np.asarray(self.data.label))])
+        parts = np.asarray(self.data.task), np.sign(np.asarray(self.data.label))
+        return np.stack(parts, axis=-2)
 
     def _predict(self, model: Attention, tokens: Tokens) -> Float[Array, " data"]:
         frozen = jax.lax.stop_gradient(predict_tokens(self.start, tokens))
@@ -201,6 +202,7 @@ def train_brute(
     batch: int | None = None,
     seed: int | Sequence[int] = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -219,7 +221,8 @@ def train_brute(
         data: N, a fixed data set drawn with `seed`.
         batch: B, a fresh mini-batch at every step.
         seed: one seed, or several for as many runs side by side on a leading axis.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; or
+        log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -230,44 +233,59 @@ def train_brute(
     >>> train_brute(task, Init(v=0.1, w=0.11), lr=0.01, steps=10, data=20).loss.shape
     (11,)
     """
-    request = Request.check(task, init, size, data, batch, seed)
-    if request.data is None and request.batch is None:
-        raise ValueError("data or batch must be given: brute force trains on sampled tokens")
-
-    attention = "linear" if isinstance(init, Init) else "softmax"
-    longest = tasks.longest_context(request.task)
-    drawn = request.data or request.batch or 0
-    tasks.fit_tokens(task.num_tasks, drawn * len(request.seeds), longest)
-
-    def build(request: Request, seed: int) -> tuple[Any, Any]:
-        law = request.task
-        if isinstance(init, Init):
-            model = LinearAttention.start(law, init)
-        else:
-            model = SoftmaxAttention.start(law, init)
-        problem = TokenProblem(
-            context=law.contexts,
-            strength=law.strengths,
-            weights=law.weights,
-            learned=request.learned,
-            start=model,
-            data=None if request.data is None else tasks.sample(law, request.data, seed=seed),
-            stream=request.batch_stream(seed),
-            batch=request.batch,
-            longest=longest,
-        )
-        return problem, model
-
-    return request.run(
-        f"msfr.train_brute, {attention}",
-        build,
-        lr=lr,
-        optimizer=optimizer,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
+    options = {"size": size, "data": data, "batch": batch, "seed": seed}
+    begun = prepare(task, init, lr=lr, optimizer=optimizer, **options)
+    return begun.run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
+
+
+def prepare(
+    task: Task,
+    init: Init | SoftmaxInit,
+    *,
+    lr: Any = None,
+    optimizer: optax.GradientTransformation | None = None,
+    size: int | None = None,
+    data: int | None = None,
+    batch: int | None = None,
+    seed: int | Sequence[int] = 0,
+) -> training.Training[Run]:
+    """What `train_brute` trains, before any step."""
+    law, _, count, fresh, seeds = checked(task, init, size, data, batch, seed)
+    if count is None and fresh is None:
+        raise ValueError("data or batch must be given: brute force trains on sampled tokens")
+    drawn = (count or fresh or 0) * len(seeds)
+    tasks.fit_tokens(law.num_tasks, drawn, tasks.longest_context(law))
+    options = {"size": size, "data": data, "batch": batch, "seed": seed}
+    return prepared(
+        "msfr.train_brute", token_problem, task, init, lr=lr, optimizer=optimizer, **options
+    )
+
+
+def token_problem(
+    task: Task,
+    init: Init | SoftmaxInit,
+    learned: Bool[Array, " tasks"],
+    data: int | None,
+    batch: int | None,
+    seed: int,
+) -> tuple[TokenProblem, Attention]:
+    """The problem on tokens, and the whole model where it starts."""
+    linear = isinstance(init, Init)
+    model = LinearAttention.start(task, init) if linear else SoftmaxAttention.start(task, init)
+    problem = TokenProblem(
+        context=task.contexts,
+        strength=task.strengths,
+        weights=task.weights,
+        learned=learned,
+        start=model,
+        data=None if data is None else tasks.sample(task, data, seed=seed),
+        stream=batch_stream(batch, seed),
+        batch=batch,
+        longest=tasks.longest_context(task),
+    )
+    return problem, model
 
 
 def train_tokens(
@@ -314,23 +332,20 @@ def train_tokens(
     tokens = _checked_tokens(tokens, num_tasks)
     chosen = _checked_learned(learned, num_tasks)
     validation.concrete("lr", lr, why="training runs")
-    problem = _data_problem(model, tokens, chosen)
-    return training.follow(
-        problem,
-        model,
+    origin = {
+        "kind": "msfr.train_tokens",
+        "model": model,
+        "tokens": tokens,
+        "learned": chosen,
+    }
+    begun = training.Training(
+        lambda: (_data_problem(model, tokens, chosen), model),
         training.Run.of,
-        origin={
-            "kind": "msfr.train_tokens",
-            "model": model,
-            "tokens": tokens,
-            "learned": chosen,
-        },
+        origin,
         lr=lr,
         optimizer=optimizer,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
     )
+    return begun.run(steps=steps, log_every=log_every, progress=progress)
 
 
 @jit

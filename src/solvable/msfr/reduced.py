@@ -24,7 +24,7 @@ from ..compiling import jit, stage
 from ..numerics.buckets import by_bucket
 from ..numerics.ode import solve_at
 from . import task as tasks
-from .run import Request, Run
+from .run import Run, batch_stream, checked, prepared
 from .start import Init, SoftmaxInit
 from .task import Task
 
@@ -48,7 +48,7 @@ class LinearProblem(eqx.Module):
     batch: int | None = eqx.field(static=True)
 
     @property
-    def drawn(self) -> PerTask:
+    def drawn(self) -> Float[Array, "*runs tasks"]:
         """What the data set is to this problem."""
         return self.shares
 
@@ -120,7 +120,7 @@ class SoftmaxProblem(eqx.Module):
     copies: int = eqx.field(static=True)  # how many equal entries one kept entry stands for
 
     @property
-    def drawn(self) -> PerSign:
+    def drawn(self) -> Float[Array, "*runs tasks signs"]:
         """What the data set is to this problem."""
         return self.shares
 
@@ -224,21 +224,25 @@ def count_pairs(
 
 
 def linear_problem(
-    request: Request, init: Init, seed: int
+    task: Task,
+    init: Init,
+    learned: Bool[Array, " tasks"],
+    data: int | None,
+    batch: int | None,
+    seed: int,
 ) -> tuple[LinearProblem, tuple[Pair, Pair]]:
     """The reduced problem of linear attention, and where it starts."""
-    task = request.task
     weights = shares = task.weights
-    if request.data is not None:
-        shares = tasks.realised_shares(task, request.data, seed)
+    if data is not None:
+        shares = tasks.realised_shares(task, data, seed)
     problem = LinearProblem(
         context=task.contexts,
         strength=task.strengths,
         weights=weights,
         shares=shares,
-        learned=request.learned,
-        stream=request.batch_stream(seed),
-        batch=request.batch,
+        learned=learned,
+        stream=batch_stream(batch, seed),
+        batch=batch,
     )
     return problem, init.columns(task)
 
@@ -259,15 +263,19 @@ _predictions = jit(SoftmaxProblem.predictions)
 
 
 def softmax_problem(
-    request: Request, init: SoftmaxInit, seed: int
+    task: Task,
+    init: SoftmaxInit,
+    learned: Bool[Array, " tasks"],
+    data: int | None,
+    batch: int | None,
+    seed: int,
 ) -> tuple[SoftmaxProblem, SoftmaxParams]:
     """The reduced problem of softmax attention, and where it starts."""
-    task = request.task
     longest = tasks.longest_context(task)
     memory.refuse("context", longest, 80.0 * task.num_tasks * (longest + 1))
-    drawn = request.data or request.batch or 0
-    memory.refuse("data" if request.data else "batch", drawn, 16.0 * drawn * (longest + 1))
-    weights, shares = _pair_shares(task, stage(seed), request.data or 0, longest)
+    drawn = data or batch or 0
+    memory.refuse("data" if data else "batch", drawn, 16.0 * drawn * (longest + 1))
+    weights, shares = _pair_shares(task, stage(seed), data or 0, longest)
 
     width = init.width_for(task)
     kept = 1 if init.key.ndim == 0 and init.query.ndim == 0 else width
@@ -283,12 +291,12 @@ def softmax_problem(
         shares=shares,
         learned=stage(np.ones(task.num_tasks, bool)),
         frozen=stage(np.zeros(weights.shape)),
-        stream=request.batch_stream(seed),
-        batch=request.batch,
+        stream=batch_stream(batch, seed),
+        batch=batch,
         copies=width // kept,
     )
     frozen = _predictions(problem, params)
-    changes = (request.learned, frozen)
+    changes = (learned, frozen)
     return eqx.tree_at(lambda p: (p.learned, p.frozen), problem, changes), params
 
 
@@ -304,6 +312,7 @@ def train(
     batch: int | None = None,
     seed: int | Sequence[int] = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -319,7 +328,8 @@ def train(
         data: N, a fixed data set drawn with `seed`; None for the population.
         batch: B, a fresh mini-batch at every step.
         seed: one seed, or several for as many runs side by side on a leading axis.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; or
+        log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -330,28 +340,32 @@ def train(
         training.Interrupted: at Ctrl-C, with the run so far.
 
     >>> task = Task(num_tasks=3, alpha=1.8, context=20.0, strength=0.5)
-    >>> run = train(task, Init(v=0.1, w=0.11), lr=0.01, steps=100)
+    >>> run = train(task, Init(v=0.1, w=0.11), lr=0.01, steps=100, log_every=1)
     >>> run.loss.shape, run.predictions.shape
     ((101,), (3, 101))
     """
-    request = Request.check(task, init, size, data, batch, seed)
-
-    def build(request: Request, seed: int) -> tuple[Any, Any]:
-        if isinstance(init, Init):
-            return linear_problem(request, init, seed)
-        return softmax_problem(request, init, seed)
-
-    attention = "linear" if isinstance(init, Init) else "softmax"
-    return request.run(
-        f"msfr.train, {attention}",
-        build,
-        lr=lr,
-        optimizer=optimizer,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
+    options = {"size": size, "data": data, "batch": batch, "seed": seed}
+    begun = prepare(task, init, lr=lr, optimizer=optimizer, **options)
+    return begun.run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
+
+
+def prepare(
+    task: Task,
+    init: Init | SoftmaxInit,
+    *,
+    lr: Any = None,
+    optimizer: optax.GradientTransformation | None = None,
+    size: int | None = None,
+    data: int | None = None,
+    batch: int | None = None,
+    seed: int | Sequence[int] = 0,
+) -> training.Training[Run]:
+    """What `train` trains, before any step."""
+    build = linear_problem if isinstance(init, Init) else softmax_problem
+    options = {"size": size, "data": data, "batch": batch, "seed": seed}
+    return prepared("msfr.train", build, task, init, lr=lr, optimizer=optimizer, **options)
 
 
 def flow(
@@ -380,7 +394,7 @@ def flow(
     Returns:
         A `Run` whose time is `t` and whose step counts the times.
     """
-    request = Request.check(task, init, size, data, None, seed)
+    law, learned, count, _, seeds = checked(task, init, size, data, None, seed)
     if not isinstance(init, Init):
         raise ValueError(f"init must be a msfr.Init (linear attention), not {type(init).__name__}")
     validation.concrete("t", t, why="the flow is solved")
@@ -395,7 +409,7 @@ def flow(
     if np.any(np.diff(np.asarray(times)) <= 0.0):
         raise ValueError("t must be increasing")
     task.fit(24.0 + 8.0 * times.size)
-    problem, params = linear_problem(request, init, request.seeds[0])
+    problem, params = linear_problem(law, init, learned, count, None, seeds[0])
     seen = by_bucket(lambda t: _observed_flow(problem, params, stage(t), float(tolerance)), times)
     logs: dict[str, Any] = {
         name: stage(np.moveaxis(np.asarray(x), 0, -1)) for name, x in seen.items()

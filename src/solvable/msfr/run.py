@@ -16,7 +16,7 @@ from .start import Init, SoftmaxInit
 from .task import Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(training.Run):
     """A training run of the msfr lab.
 
@@ -43,101 +43,85 @@ def _task_stream(seed: Array) -> UInt32[Array, " words"]:
     return jax.random.key_data(tasks.seed_keys(seed)[0])
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a run was asked for, checked: shared by `train` and `train_brute`."""
-
-    task: Task
-    init: Init | SoftmaxInit
-    size: int | None
-    learned: Bool[Array, " tasks"]
-    data: int | None
-    batch: int | None
-    seeds: list[int]
-    many: bool
-
-    @classmethod
-    def check(
-        cls, task: Any, init: Any, size: Any, data: Any, batch: Any, seed: int | Sequence[int]
-    ) -> "Request":
-        """Validate the arguments that both kinds of training take."""
-        if not isinstance(task, Task):
-            raise ValueError(f"task must be a msfr.Task, not {type(task).__name__}")
-        if not isinstance(init, Init | SoftmaxInit):
-            raise ValueError(
-                f"init must be a msfr.Init or a msfr.SoftmaxInit, not {type(init).__name__}"
-            )
-        validation.concrete("task and init", task, init, why="training starts")
-        if isinstance(data, float) and data == math.inf:
-            data = None
-        if data is not None and batch is not None:
-            raise ValueError(
-                "data and batch cannot both be given: batch draws fresh data at every step"
-            )
-        data = None if data is None else validation.whole("data", data, 1)
-        batch = None if batch is None else validation.whole("batch", batch, 1)
-        validation.needs_double("training")
-        task.fit(40.0)
-        seeds, many = training.seeds_of(seed)
-        seeds = [tasks.check_seed(s) for s in seeds]
-        whole = isinstance(init, SoftmaxInit) or data is not None or batch is not None
-        learned = learned_tasks(task, size)
-        size = None if size is None else int(size)
-        law = task.rounded() if whole else task
-        return cls(law, init, size, learned, data, batch, seeds, many)
-
-    def batch_stream(self, seed: int) -> UInt32[Array, " words"] | None:
-        """The key, as numbers, of the stream from which mini-batches are drawn."""
-        return None if self.batch is None else _task_stream(stage(seed))
-
-    def run(
-        self,
-        kind: str,
-        build: Callable[["Request", int], tuple[Any, Any]],
-        *,
-        lr: Any,
-        optimizer: Any,
-        steps: int,
-        log_every: int | None,
-        progress: training.Progress | None,
-        resume: Run | None,
-    ) -> Run:
-        """Build the problem of every seed, train, and label what was logged."""
-        validation.concrete("lr", lr, why="training runs")
-        self._fit(steps, log_every)
-        built = [build(self, seed) for seed in self.seeds]
-        if self.many:
-            problems, starts = (training.SideBySide.stack(x) for x in zip(*built, strict=True))
-            problem, params = training.SideBySide(problems), starts
-        else:
-            problem, params = built[0]
-        return training.follow(
-            problem,
-            params,
-            Run.of,
-            origin={
-                "kind": kind,
-                "task": self.task,
-                "init": self.init,
-                "size": self.size,
-                "data": self.data,
-                "batch": self.batch,
-                "seed": self.seeds if self.many else self.seeds[0],
-                "drawn": None if self.data is None else [p.drawn for p, _ in built],
-            },
-            lr=lr,
-            optimizer=optimizer,
-            steps=steps,
-            log_every=log_every,
-            progress=progress,
-            resume=resume,
+def checked(
+    task: Any, init: Any, size: Any, data: Any, batch: Any, seed: int | Sequence[int]
+) -> tuple[Task, Bool[Array, " tasks"], int | None, int | None, list[int]]:
+    """The law as it is trained on, the tasks learned, data, batch and seeds; or an error."""
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be a msfr.Task, not {type(task).__name__}")
+    if not isinstance(init, Init | SoftmaxInit):
+        raise ValueError(
+            f"init must be a msfr.Init or a msfr.SoftmaxInit, not {type(init).__name__}"
         )
+    validation.concrete("task and init", task, init, why="training starts")
+    if isinstance(data, float) and data == math.inf:
+        data = None
+    if data is not None and batch is not None:
+        raise ValueError(
+            "data and batch cannot both be given: batch draws fresh data at every step"
+        )
+    data = None if data is None else validation.whole("data", data, 1)
+    batch = None if batch is None else validation.whole("batch", batch, 1)
+    validation.needs_double("training")
+    task.fit(40.0)
+    seeds = [tasks.check_seed(s) for s in training.seeds_of(seed)[0]]
+    whole = isinstance(init, SoftmaxInit) or data is not None or batch is not None
+    return task.rounded() if whole else task, learned_tasks(task, size), data, batch, seeds
 
-    def _fit(self, steps: int, log_every: int | None) -> None:
-        """Refuse logs of predictions that are more than memory has room for."""
-        points = len(training.log_steps(steps, log_every))
-        self.task.fit((3.0 * points + 60.0) * len(self.seeds))
-        if self.data is not None:
-            memory.refuse("data", self.data, 32.0 * self.data)
-        if self.batch is not None:
-            memory.refuse("batch", self.batch, 32.0 * self.batch * len(self.seeds))
+
+def batch_stream(batch: int | None, seed: int) -> UInt32[Array, " words"] | None:
+    """The key, as numbers, of the stream from which mini-batches are drawn."""
+    return None if batch is None else _task_stream(stage(seed))
+
+
+def prepared(
+    trainer: str,
+    build: Callable[..., tuple[Any, Any]],
+    task: Any,
+    init: Any,
+    *,
+    lr: Any,
+    optimizer: Any,
+    size: Any,
+    data: Any,
+    batch: Any,
+    seed: int | Sequence[int],
+) -> training.Training[Run]:
+    """The training of all seeds; `build` makes the problem of one and where it starts.
+
+    It is called with the law, `init`, which tasks are learned, data, batch and the seed.
+    """
+    law, learned, data, batch, seeds = checked(task, init, size, data, batch, seed)
+    many = training.seeds_of(seed)[1]
+    validation.concrete("lr", lr, why="training runs")
+    if data is not None:
+        memory.refuse("data", data, 32.0 * data)
+    if batch is not None:
+        memory.refuse("batch", batch, 32.0 * batch * len(seeds))
+
+    def problems() -> tuple[Any, Any]:
+        built = [build(law, init, learned, data, batch, s) for s in seeds]
+        return training.SideBySide.of(built) if many else built[0]
+
+    def drawn(problem: Any, _: Any) -> dict[str, Any]:
+        one = problem.problems if many else problem
+        return {} if data is None else {"drawn": one.drawn}
+
+    return training.Training(
+        problems,
+        Run.of,
+        {
+            "kind": f"{trainer}, {'linear' if isinstance(init, Init) else 'softmax'}",
+            "task": law,
+            "init": init,
+            "size": None if size is None else int(size),
+            "data": data,
+            "batch": batch,
+            "seed": seeds if many else seeds[0],
+        },
+        drawn,
+        lr=lr,
+        optimizer=optimizer,
+        log_points=training.LOG_POINTS,
+        check=lambda _, points: law.fit((3.0 * points + 60.0) * len(seeds)),
+    )

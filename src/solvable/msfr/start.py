@@ -6,10 +6,12 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from .. import memory, validation
+from ..labs import msfr as description
 from ..numerics.host import numbers
+from ..question import parameters
 from .task import Task
 
-MAX_ENTRY = 1e3
+LIMITS = parameters(description.Start)
 MAX_WIDTH = 10**9
 
 
@@ -36,7 +38,7 @@ class Init(eqx.Module):
                     f"{name} must be a single number or an array of shape (tasks, 2), "
                     f"not of shape {value.shape}"
                 )
-            validation.within(name, value, -MAX_ENTRY, MAX_ENTRY)
+            validation.inside(name, value, LIMITS[name])
 
     def __repr__(self) -> str:
         return f"Init({validation.brief(**vars(self))})"
@@ -114,7 +116,7 @@ class SoftmaxInit(eqx.Module):
                 f"not of shape {self.value.shape}"
             )
         for name in ("value", "key", "query"):
-            validation.within(name, getattr(self, name), -MAX_ENTRY, MAX_ENTRY)
+            validation.inside(name, getattr(self, name), LIMITS[name])
         self.width = None if width is None else _width(width)
 
     def __repr__(self) -> str:

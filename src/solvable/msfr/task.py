@@ -10,14 +10,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from .. import memory, validation
 from ..compiling import jit, stage
+from ..labs import msfr as description
 from ..numerics.host import numbers
+from ..question import parameters
 
-MAX_TASKS = 10**12
+LIMITS = parameters(description.Task)
 MAX_SEED = 2**63 - 1
-MAX_STRENGTH = 1e6
-MAX_CONTEXT = 1e9
-MAX_ALPHA = 10.0
-MAX_DECAY = 100.0
 
 Features = Literal["sparse", "approximate", "source"]
 
@@ -61,7 +59,7 @@ class Task(eqx.Module):
         beta=0.0,
         gamma=0.0,
     ):
-        self.num_tasks = validation.whole("num_tasks", num_tasks, 1, MAX_TASKS)
+        self.num_tasks = LIMITS["num_tasks"].checked("num_tasks", num_tasks)
         self.alpha = validation.floating("alpha", alpha)
         self.context = validation.floating("context", context)
         self.strength = validation.floating("strength", strength)
@@ -71,11 +69,8 @@ class Task(eqx.Module):
             validation.shaped(name, getattr(self, name), ())
         validation.shaped("context", self.context, (), (self.num_tasks,))
         validation.shaped("strength", self.strength, (), (self.num_tasks,))
-        validation.within("alpha", self.alpha, 1.0, MAX_ALPHA, open_low=True)
-        validation.within("context", self.context, 0.0, MAX_CONTEXT, open_low=True)
-        validation.within("strength", self.strength, -MAX_STRENGTH, MAX_STRENGTH)
-        validation.within("beta", self.beta, 0.0, MAX_DECAY)
-        validation.within("gamma", self.gamma, 0.0, MAX_DECAY)
+        for name in ("alpha", "context", "strength", "beta", "gamma"):
+            validation.inside(name, getattr(self, name), LIMITS[name])
         for decay, law in (("beta", "context"), ("gamma", "strength")):
             exponent, values = getattr(self, decay), getattr(self, law)
             if values.ndim == 1 and validation.is_concrete(exponent) and float(exponent) != 0.0:
@@ -306,7 +301,7 @@ def sample(
     validation.concrete("decay", decay, why="token matrices are drawn")
     tau = validation.floating("decay", decay)
     validation.shaped("decay", tau, ())
-    validation.within("decay", tau, 0.0, MAX_DECAY)
+    validation.inside("decay", tau, LIMITS["beta"])
     lengths = task.rounded().contexts
     longest = longest_context(task)
     fit_tokens(task.num_tasks, data, longest, features)

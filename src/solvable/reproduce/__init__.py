@@ -15,7 +15,7 @@ from .claim import near as near
 from .claim import worst_ratio as worst_ratio
 from .figure import Figure as Figure
 from .figure import settings_of as settings_of
-from .registry import Lab as Lab
+from .registry import Lab as Lab  # an old name of solvable.Lab
 from .registry import figures as figures
 from .registry import labs as labs
 from .run import Outcome as Outcome

@@ -68,6 +68,7 @@ class Figure:
         note: str = "",
         seed: int = 0,
         missing: Callable[[], str] = lambda: "",
+        modules: Sequence[str] = (),
         statements: Sequence[Statement] = (),
         compute: "Callable[[Size], xr.Dataset] | None" = None,
         draw: "Callable[[xr.Dataset], matplotlib.figure.Figure] | None" = None,
@@ -84,6 +85,7 @@ class Figure:
             seed: from which all its randomness comes; a setting, too.
             missing: what must be installed before it can be computed, in a sentence; empty where
                 nothing is missing.
+            modules: whole modules that its numbers depend on, beside what its stages import.
             statements: with `compute`, `draw` and `claims`, the older way to declare a figure.
             compute: the data at a size.
             draw: the picture of a dataset.
@@ -100,7 +102,7 @@ class Figure:
                 raise ValueError(f"a statement of {id} cannot have the id {statement.id!r}")
         self.id, self.title, self.note, self.seed = id, title, note, seed
         self.settings, self.constants = settings, dict(constants or {})
-        self.missing = missing
+        self.missing, self.modules = missing, tuple(modules)
         self.module = str(sys._getframe(1).f_globals.get("__name__", ""))
         self._statements, self._compute, self._claims = tuple(statements), compute, claims
         self._draw = draw

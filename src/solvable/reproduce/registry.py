@@ -1,65 +1,52 @@
-"""Which labs and figures there are: our own, and those of installed packages."""
+"""Which figures there are: of our labs, and of those of installed packages."""
 
 import difflib
 import importlib
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from .. import asking
+from .. import labs as described
 from ..papers import PAPERS, Paper
 from .figure import Figure
+from .witnesses import witnesses
 
-GROUP = "solvable.labs"
-
-
-@dataclass(frozen=True)
-class Lab:
-    """A paper and its figures.
-
-    A package adds one by an entry point of the group "solvable.labs" whose name is the lab's and
-    whose object is a `Lab`.
-    """
-
-    paper: Paper
-    figures: tuple[Figure, ...]
-
-    def __post_init__(self) -> None:
-        strangers = [figure.id for figure in self.figures if figure.lab != self.paper.lab]
-        if strangers:
-            raise ValueError(f"{strangers[0]} is not a figure of the lab {self.paper.lab!r}")
+names = described.names
 
 
-def names() -> list[str]:
-    """The labs' names, ours first; nothing is imported."""
-    others = sorted(point.name for point in entry_points(group=GROUP))
-    return list(dict.fromkeys([*PAPERS, *others]))
+def Lab(paper: Paper, figures: Sequence[Figure]) -> asking.Lab:
+    """A lab of figures alone; `solvable.Lab` is its name now."""
+    words = "reproduce.Lab(paper, figures) is solvable.Lab(paper, figures=figures) now"
+    warnings.warn(words, DeprecationWarning, stacklevel=2)
+    return asking.Lab(paper, figures=tuple(figures))
 
 
-def lab(name: str) -> Lab:
-    """The lab of that name; imports it."""
-    if name in PAPERS:
-        import jax
-
-        with jax.enable_x64(True):  # some figures make tasks as they are declared
-            module = importlib.import_module(f"solvable.{name}.figures")
-        return Lab(PAPERS[name], tuple(module.FIGURES))
-    found = [point for point in entry_points(group=GROUP) if point.name == name]
-    if not found:
-        raise ValueError(f"lab must be one of {', '.join(names())}, not {name!r}")
-    try:
-        loaded = found[0].load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"the lab {name!r} of {found[0].value} cannot be loaded ({reason})"
-        ) from error
-    if not isinstance(loaded, Lab) or loaded.paper.lab != name:
-        raise ValueError(f"the entry point {name!r} of {GROUP} must be a reproduce.Lab named so")
-    return loaded
+def lab(name: str) -> asking.Lab:
+    """The lab of that name with its figures themselves; imports them."""
+    found = described.lab(name)
+    own = _figures(found)
+    if strangers := [figure.id for figure in own if figure.lab != name]:
+        raise ValueError(f"{strangers[0]} is not a figure of the lab {name!r}")
+    if len(found.witnesses) > 1 and any(who.trains for who in found.witnesses.values()):
+        own = (*own, witnesses(found))
+    return replace(found, figures=own)
 
 
-def labs() -> Mapping[str, Lab]:
+def _figures(found: asking.Lab) -> tuple[Figure, ...]:
+    if not isinstance(found.figures, str):
+        return tuple(found.figures)
+    module, _, word = found.figures.partition(":")
+    if found.name not in PAPERS:
+        return tuple(getattr(importlib.import_module(module), word))
+    import jax
+
+    with jax.enable_x64(True):  # some figures make tasks as they are declared
+        return tuple(getattr(importlib.import_module(module), word))
+
+
+def labs() -> Mapping[str, Any]:
     """Every lab by its name; those of other packages that cannot be loaded are warned of."""
     found = {}
     for name in names():

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ..asking import Lab
 from . import registry, sealed
 from .page import Chapter, Picture, page
-from .registry import Lab
 from .store import Result, read_result, results
 
 PAGE = "index.html"

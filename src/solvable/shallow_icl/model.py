@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from .. import training
 from ..compiling import stage
-from .run import Request, Run, chosen_rates, each_run, live
+from .run import Run, checked, chosen_rates, each_run, live, prepared
 from .start import Start
 from .task import Sequences, Task
 from .units import Units
@@ -223,6 +223,7 @@ def train_brute(
     seed: int | Sequence[int] = 0,
     tests: Mapping[str, Sequences] | None = None,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -240,7 +241,8 @@ def train_brute(
         units: of rate and weights: "paper", with 1/N in the attention, or "code", without.
         seed: of the weights; one, or several for as many runs side by side.
         tests: other sequences whose loss is logged too, by name.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; every 400th part of the run unless given; or
+        log_points: points of the log, evenly spaced in log step.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -256,22 +258,38 @@ def train_brute(
     >>> train_brute(data, merged(heads=2, scale=0.1), lr=0.1, steps=10).loss.shape
     (11,)
     """
-    request = Request.check(data, start, lr, units, seed, tests)
-    for name, other in {"data": data, **request.tests}.items():
+    begun = prepare(data, start, lr=lr, units=units, seed=seed, tests=tests)
+    return begun.run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
+    )
+
+
+def prepare(
+    data: Sequences,
+    start: Start,
+    *,
+    lr: Any,
+    units: Units = "paper",
+    seed: int | Sequence[int] = 0,
+    tests: Mapping[str, Sequences] | None = None,
+) -> training.Training[Run]:
+    """What `train_brute` trains, before any step."""
+    runs = checked(data, start, lr, units, seed, tests)
+    for name, other in {"data": data, **runs.tests}.items():
         if not isinstance(other, Sequences):
             raise ValueError(
                 f"{name} must be sequences, not {type(other).__name__}: brute force needs tokens"
             )
         if start.attention == "softmax" and other.task.lengths == "varied":
             raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
-    task = request.task
+    task = runs.task
     # The code does not divide by the N that it is trained at; tests may have others.
     unit = float(task.context) if units == "code" and task.lengths == "fixed" else 1.0
-    problem = TokenProblem(
-        train=Tokens.of(data, unit),
-        tests={name: Tokens.of(x, unit) for name, x in request.tests.items()},  # pyright: ignore
-        rate=request.per_run(request.rates),
-    )
+
+    def problem() -> tuple[TokenProblem, Any]:
+        tokens = {name: Tokens.of(x, unit) for name, x in runs.tests.items()}
+        made = TokenProblem(Tokens.of(data, unit), tokens, runs.per_run(runs.rates))
+        return made, build(start, runs.starts(), task)
 
     def weigh(model: Any) -> Mapping[str, np.ndarray]:
         if isinstance(model, CubicMLP):
@@ -283,14 +301,4 @@ def train_brute(
         weights = {f: np.moveaxis(getattr(model, f), -1, 0) for f in vars(model) if f != "softmax"}
         return {name: np.moveaxis(x, 0, -1) for name, x in live(weights, task.dim).items()}
 
-    return request.run(
-        problem,
-        build(start, request.starts(), task),
-        weigh,
-        kind="shallow_icl.train_brute",
-        blocks="all",
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
-    )
+    return prepared("shallow_icl.train_brute", problem, weigh, runs, blocks="all")

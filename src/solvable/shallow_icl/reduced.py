@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from .. import training, validation
 from ..compiling import stage
-from .run import Request, Run, chosen_rates, each_run, live
+from .run import Data, Logged, Run, Runs, Weigh, checked, chosen_rates, each_run, live, prepared
 from .start import Start
 from .statistics import Moments, Statistics, key_query, statistics
 from .task import Sequences, Task
@@ -139,6 +139,7 @@ def train(
     blocks: Literal["all", "zero", "aligned"] | None = None,
     tests: Mapping[str, Task | Sequences | Statistics] | None = None,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -161,7 +162,8 @@ def train(
             on the population reduced to D + 1 numbers, good for small scales.
         tests: other data whose loss is logged too, by name: sequences where `data` is sequences,
             tasks with the same basis where it is a task.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; every 400th part of the run unless given; or
+        log_points: points of the log, evenly spaced in log step.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -176,26 +178,35 @@ def train(
     >>> [round(run.loss[k].item(), 3) for k in (0, -1)]
     [1.0, 0.136]
     """
-    request = Request.check(data, start, lr, units, seed, tests)
-    build = _population_problem if request.data is None else _data_problem
-    moving = _blocks(request, blocks)
-    problem, params, weigh = build(request, moving)
-    return request.run(
-        problem,
-        params,
-        weigh,
-        kind=f"shallow_icl.train, {type(problem).__name__}",
-        blocks=moving,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
+    options = {"units": units, "seed": seed, "blocks": blocks, "tests": tests}
+    return prepare(data, start, lr=lr, **options).run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
 
 
-def _blocks(request: Request, blocks: str | None) -> str:
+def prepare(
+    data: Data,
+    start: Start,
+    *,
+    lr: Any,
+    units: Units = "paper",
+    seed: int | Sequence[int] = 0,
+    blocks: Literal["all", "zero", "aligned"] | None = None,
+    tests: Mapping[str, Data] | None = None,
+) -> training.Training[Run]:
+    """What `train` trains, before any step."""
+    runs = checked(data, start, lr, units, seed, tests)
+    moving = _blocks(data, runs, blocks)
+    if isinstance(data, Task):
+        kind, build, weigh = _population_problem(runs, moving)
+    else:
+        kind, build, weigh = _data_problem(data, runs, moving)
+    return prepared(f"shallow_icl.train, {kind.__name__}", build, weigh, runs, blocks=moving)
+
+
+def _blocks(data: Data, runs: Runs, blocks: str | None) -> str:
     """Which blocks are trained, checked against what the data and the model allow."""
-    start, population = request.start, request.data is None
+    start, population = runs.start, isinstance(data, Task)
     kind = "the population" if population else "a data set"
     if blocks is None:
         blocks = "zero" if population or start.kind == "mlp" else "all"
@@ -208,19 +219,18 @@ def _blocks(request: Request, blocks: str | None) -> str:
         raise ValueError(f"blocks cannot be {blocks!r} on {kind}")
     if blocks == "all" and start.kind == "mlp":
         raise ValueError("blocks must be 'zero' for an MLP, not 'all': it has no other weights")
-    if blocks == "aligned" and (start.rank is not None or request.task.outputs > 1):
+    if blocks == "aligned" and (start.rank is not None or runs.task.outputs > 1):
         raise ValueError("blocks 'aligned' is for merged attention with one output only")
     if blocks != "all" and not start.zero_blocks:
         raise ValueError(f"zero_blocks must be true when blocks is {blocks!r}, as on {kind}")
-    wrong = [n for n, x in request.tests.items() if isinstance(x, Task) != population]
+    wrong = [n for n, x in runs.tests.items() if isinstance(x, Task) != population]
     if wrong:
         expected = "tasks" if population else "sequences"
         raise ValueError(f"tests must be {expected} on {kind}; {', '.join(wrong)} is not")
     return blocks
 
 
-Logged = Mapping[str, np.ndarray]
-Built = tuple[_Problem, Params, Callable[[Logged], Logged]]
+Built = tuple[type[_Problem], Callable[[], tuple[_Problem, Params]], Weigh]
 
 
 def _without_zeros(weights: Mapping[str, np.ndarray], dim: int) -> dict[str, np.ndarray]:
@@ -243,56 +253,51 @@ def _with_zeros(params: Mapping[str, np.ndarray], outputs: int, dim: int) -> dic
     return parts | {"key": pad(params["key"], 3, 0, outputs), "query": params["query"]}
 
 
-def _data_problem(request: Request, blocks: str) -> Built:
+def _data_problem(data: Sequences | Statistics, runs: Runs, blocks: str) -> Built:
     """Reduction A or B; for softmax the query's row."""
-    task, factor = request.task, request.factor
-    weights = live(request.starts(), task.dim)
-    if blocks == "zero":
-        weights = _without_zeros(weights, task.dim)
-    params = {name: stage(factor * x) for name, x in weights.items()}
-    rate = request.per_run(request.paper_rates)
+    task, factor = runs.task, runs.factor
 
     def weigh(logged: Logged) -> Logged:
         logged = {name: x / factor for name, x in logged.items()}
         return _with_zeros(logged, task.outputs, task.dim) if blocks == "zero" else logged
 
-    if request.start.attention == "softmax":
-        for name, data in {"data": request.data, **request.tests}.items():
-            if not isinstance(data, Sequences) or data.task.lengths == "varied":
-                raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
-        data: Any = request.data
-        tests: Any = {name: Asked.of(x) for name, x in request.tests.items()}  # pyright: ignore
-        return QueryRowProblem(Asked.of(data), tests, rate), params, weigh
+    softmax = runs.start.attention == "softmax"
+    for name, other in {"data": data, **runs.tests}.items():
+        varied = not isinstance(other, Sequences) or other.task.lengths == "varied"
+        if softmax and varied:
+            raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
+        if isinstance(other, Statistics) and other.blocks != blocks:
+            raise ValueError(f"{name} must be statistics with blocks {blocks!r}, not {other!r}")
 
-    def moments(name: str, data: Any) -> Moments:
+    def seen(data: Any) -> Any:
+        if softmax:
+            return Asked.of(data)
         if isinstance(data, Sequences):
             data = statistics(data, blocks)  # pyright: ignore[reportArgumentType]
-        if data.blocks != blocks:
-            raise ValueError(f"{name} must be statistics with blocks {blocks!r}, not {data!r}")
         return data.moments
 
-    tests = {name: moments(name, data) for name, data in request.tests.items()}
-    return MomentProblem(moments("data", request.data), tests, rate), params, weigh
+    kind = QueryRowProblem if softmax else MomentProblem
+
+    def build() -> tuple[_Problem, Params]:
+        weights = live(runs.starts(), task.dim)
+        if blocks == "zero":
+            weights = _without_zeros(weights, task.dim)
+        params = {name: stage(factor * x) for name, x in weights.items()}
+        rate = runs.per_run(runs.paper_rates)
+        return kind(seen(data), {name: seen(x) for name, x in runs.tests.items()}, rate), params
+
+    return kind, build, weigh
 
 
-def _population_problem(request: Request, blocks: str) -> Built:
+def _population_problem(runs: Runs, blocks: str) -> Built:
     """Reduction C or D."""
-    task, factor = request.task, request.factor
+    task, factor = runs.task, runs.factor
     basis = np.eye(task.dim) if task.basis is None else np.asarray(task.basis)
-    for name, test in request.tests.items():
-        other = np.eye(task.dim) if test.basis is None else np.asarray(test.basis)  # pyright: ignore
+    for name, test in runs.tests.items():
+        other = np.eye(task.dim) if test.basis is None else np.asarray(test.basis)
         if not np.array_equal(basis, other):
             raise ValueError(f"tests must have the task's own basis; {name!r} has another")
-    moments = population(task)
-    tests = {name: population(x) for name, x in request.tests.items()}  # pyright: ignore
-    weights = _without_zeros(live(request.starts(), task.dim), task.dim)
-    weights = {name: factor * x for name, x in weights.items()}
-    for name in ("key", "query", "key_query"):  # into the eigenbasis
-        if name in weights:
-            weights[name] = weights[name] @ basis
-    if "key_query" in weights:
-        weights["key_query"] = basis.T @ weights["key_query"]
-    rate = request.per_run(request.paper_rates)
+    kind = AlignedProblem if blocks == "aligned" else PopulationProblem
 
     def weigh(logged: Logged) -> Logged:
         if blocks == "aligned":  # one head
@@ -306,14 +311,28 @@ def _population_problem(request: Request, blocks: str) -> Built:
             logged["key_query"] = np.einsum("df,...fep->...dep", basis, logged["key_query"])
         return _with_zeros(logged, task.outputs, task.dim)
 
-    if blocks == "zero":
-        params = {name: stage(x) for name, x in weights.items()}
-        return PopulationProblem(moments, tests, rate), params, weigh
-    if not moments.is_diagonal:
-        raise ValueError("task_covariance must be None when blocks is 'aligned'")
-    # F12: only the growing mode, w₂ and W₁ m in equal parts, survives the escape.
-    direction = np.asarray(moments.cross) / np.linalg.norm(moments.cross)
-    modes = np.einsum("nhdd,d->nh", weights["key_query"], direction)
-    size = 0.5 * np.linalg.norm(weights["value"][:, :, 0, 0] + modes, axis=1)
-    params = {"size": stage(size), "modes": stage(size[:, None] * direction)}
-    return AlignedProblem(moments, tests, rate), params, weigh
+    def build() -> tuple[_Problem, Params]:
+        moments = population(task)
+        problem = kind(
+            moments,
+            {name: population(x) for name, x in runs.tests.items()},
+            runs.per_run(runs.paper_rates),
+        )
+        weights = _without_zeros(live(runs.starts(), task.dim), task.dim)
+        weights = {name: factor * x for name, x in weights.items()}
+        for name in ("key", "query", "key_query"):  # into the eigenbasis
+            if name in weights:
+                weights[name] = weights[name] @ basis
+        if "key_query" in weights:
+            weights["key_query"] = basis.T @ weights["key_query"]
+        if blocks == "zero":
+            return problem, {name: stage(x) for name, x in weights.items()}
+        if not moments.is_diagonal:
+            raise ValueError("task_covariance must be None when blocks is 'aligned'")
+        # F12: only the growing mode, w₂ and W₁ m in equal parts, survives the escape.
+        direction = np.asarray(moments.cross) / np.linalg.norm(moments.cross)
+        modes = np.einsum("nhdd,d->nh", weights["key_query"], direction)
+        size = 0.5 * np.linalg.norm(weights["value"][:, :, 0, 0] + modes, axis=1)
+        return problem, {"size": stage(size), "modes": stage(size[:, None] * direction)}
+
+    return kind, build, weigh

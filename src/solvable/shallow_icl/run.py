@@ -18,7 +18,7 @@ from .units import unit_factor
 _LARGEST_RATE = 1e100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(training.Run):
     """A training run of the shallow_icl lab.
 
@@ -98,71 +98,28 @@ def _task_of(data: Any) -> Task | None:
     return data.task if isinstance(data, Sequences | Statistics) else None
 
 
+Data = Task | Sequences | Statistics
+Logged = Mapping[str, np.ndarray]
+Weigh = Callable[[Logged], Logged]
+
+
 @dataclass(frozen=True)
-class Request:
-    """What a run was asked for, checked: shared by `train` and `train_brute`."""
+class Runs:
+    """Runs side by side, every rate with every seed; the law they are of, and what tests them."""
 
     task: Task
-    data: Sequences | Statistics | None
     start: Start
     units: str
-    factor: float
     rates: np.ndarray
     many_rates: bool
     seeds: list[int]
     many_seeds: bool
-    tests: dict[str, Task | Sequences | Statistics]
+    tests: dict[str, Any]
 
-    @classmethod
-    def check(
-        cls,
-        data: Any,
-        start: Any,
-        lr: Any,
-        units: Any,
-        seed: int | Sequence[int],
-        tests: Mapping[str, Any] | None,
-    ) -> "Request":
-        """Validate the arguments that both kinds of training take."""
-        task = _task_of(data)
-        if task is None:
-            raise ValueError(
-                "data must be shallow_icl.Sequences, their Statistics, or a shallow_icl.Task for "
-                f"the population, not {type(data).__name__}"
-            )
-        if not isinstance(start, Start):
-            raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
-        start.fits(task)
-        for name, value in (("data", data), ("lr", lr), ("tests", tests)):
-            validation.concrete(name, value, why="training is followed")
-        rates = validation.floating("lr", lr)
-        if rates.ndim > 1 or rates.size == 0:
-            raise ValueError(f"lr must be a number or one axis of them, not of shape {rates.shape}")
-        positive_rates(rates)
-        factor = unit_factor(task, start, units)
-        if tests is not None and not isinstance(tests, Mapping):
-            raise ValueError(f"tests must be a mapping of names to data, not {tests!r}")
-        for name, other in (tests or {}).items():
-            law = _task_of(other)
-            if law is None or (law.dim, law.outputs) != (task.dim, task.outputs):
-                raise ValueError(
-                    f"tests must be Sequences, Statistics or Tasks of dim {task.dim} and outputs "
-                    f"{task.outputs}; {name!r} is not"
-                )
-        seeds, many = training.seeds_of(seed)
-        start.refuse_large(task, len(seeds) * rates.size)
-        return cls(
-            task,
-            None if isinstance(data, Task) else data,
-            start,
-            units,
-            factor,
-            np.atleast_1d(np.asarray(rates, float)),
-            rates.ndim == 1,
-            seeds,
-            many,
-            dict(tests or {}),
-        )
+    @property
+    def factor(self) -> float:
+        """By which weights in the units asked for are multiplied to be in the paper's."""
+        return unit_factor(self.task, self.start, self.units)
 
     @property
     def paper_rates(self) -> np.ndarray:
@@ -184,72 +141,96 @@ class Request:
         lead = (len(self.rates),) * self.many_rates + (len(self.seeds),) * self.many_seeds
         return array.reshape(lead + array.shape[1:])
 
-    def run(
-        self,
-        problem: Any,
-        params: Any,
-        weigh: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
-        *,
-        kind: str,
-        blocks: str,
-        steps: int,
-        log_every: int | None,
-        progress: training.Progress | None,
-        resume: Run | None,
-    ) -> Run:
-        """Train, and label what was logged.
+    def label(self, weigh: Weigh, history: training.History) -> Run:
+        """What was logged, with live weights made by `weigh`."""
+        # On the host: every operation on a shape of its own would be compiled.
+        seen: dict[str, Any] = jax.tree.map(np.asarray, history.observed)
+        time = 2.0 * self.paper_rates[:, None] * history.step
+        weights: dict[str, Any] = dict.fromkeys(("key_query", "key", "query", "map"))
+        weights |= weigh(seen["params"])
+        if self.start.attention == "linear" and self.task.outputs == 1:
+            # Two or three weights a head: c² or c³ is the N that the code leaves out.
+            power = 2 if self.start.rank is None else 3
+            weights["map"] = self.factor**power * _map(weights)
 
-        Args:
-            problem: whose gradients are multiplied by the rate of every run already, and which
-                observes "loss", "tests" and "params".
-            params: where it starts.
-            weigh: makes live weights, in the units asked for, of the logged params.
-            kind: the trainer's name.
-            blocks: which of the weights move.
-            steps, log_every, progress, resume: as in `train`.
-        """
+        def logged(x: np.ndarray | None) -> Any:
+            return None if x is None else stage(self.shaped(x))
 
-        def label(history: training.History, _: float) -> Run:
-            # On the host: every operation on a shape of its own would be compiled.
-            seen: dict[str, Any] = jax.tree.map(np.asarray, history.observed)
-            time = 2.0 * self.paper_rates[:, None] * history.step
-            weights: dict[str, Any] = dict.fromkeys(("key_query", "key", "query", "map"))
-            weights |= weigh(seen["params"])
-            if self.start.attention == "linear" and self.task.outputs == 1:
-                # Two or three weights a head: c² or c³ is the N that the code leaves out.
-                power = 2 if self.start.rank is None else 3
-                weights["map"] = self.factor**power * _map(weights)
-
-            def logged(x: np.ndarray | None) -> Any:
-                return None if x is None else stage(self.shaped(x))
-
-            tests = {name: logged(seen["tests"][name]) for name in self.tests}
-            return Run(
-                step=history.step,
-                time=time if self.many_rates else time[0],
-                state=history.state,
-                tests=tests,
-                **{name: logged(x) for name, x in {"loss": seen["loss"], **weights}.items()},
-            )
-
-        return training.follow(
-            problem,
-            params,
-            label,
-            origin={
-                "kind": kind,
-                "blocks": blocks,
-                "task": self.task,
-                "start": self.start,
-                "units": self.units,
-                "lr": self.rates if self.many_rates else self.rates[0],
-                "seed": self.seeds if self.many_seeds else self.seeds[0],
-                "data": problem.train,
-                "tests": problem.tests,
-            },
-            lr=1.0,
-            steps=steps,
-            log_every=log_every,
-            progress=progress,
-            resume=resume,
+        return Run(
+            step=history.step,
+            time=time if self.many_rates else time[0],
+            state=history.state,
+            tests={name: logged(seen["tests"][name]) for name in self.tests},
+            **{name: logged(x) for name, x in {"loss": seen["loss"], **weights}.items()},
         )
+
+
+def checked(
+    data: Any,
+    start: Any,
+    lr: Any,
+    units: Any,
+    seed: int | Sequence[int],
+    tests: Mapping[str, Any] | None,
+) -> Runs:
+    """The runs that are asked for, or an error."""
+    task = _task_of(data)
+    if task is None:
+        raise ValueError(
+            "data must be shallow_icl.Sequences, their Statistics, or a shallow_icl.Task for "
+            f"the population, not {type(data).__name__}"
+        )
+    if not isinstance(start, Start):
+        raise ValueError(f"start must be made by merged, separate or mlp, not {start!r}")
+    start.fits(task)
+    for name, value in (("data", data), ("lr", lr), ("tests", tests)):
+        validation.concrete(name, value, why="training is followed")
+    rates = validation.floating("lr", lr)
+    if rates.ndim > 1 or rates.size == 0:
+        raise ValueError(f"lr must be a number or one axis of them, not of shape {rates.shape}")
+    positive_rates(rates)
+    unit_factor(task, start, units)
+    if tests is not None and not isinstance(tests, Mapping):
+        raise ValueError(f"tests must be a mapping of names to data, not {tests!r}")
+    for name, other in (tests or {}).items():
+        law = _task_of(other)
+        if law is None or (law.dim, law.outputs) != (task.dim, task.outputs):
+            raise ValueError(
+                f"tests must be Sequences, Statistics or Tasks of dim {task.dim} and outputs "
+                f"{task.outputs}; {name!r} is not"
+            )
+    seeds, many = training.seeds_of(seed)
+    start.refuse_large(task, len(seeds) * rates.size)
+    several = np.atleast_1d(np.asarray(rates, float))
+    return Runs(task, start, units, several, rates.ndim == 1, seeds, many, dict(tests or {}))
+
+
+def prepared(
+    kind: str, build: Callable[[], tuple[Any, Any]], weigh: Weigh, runs: Runs, *, blocks: str
+) -> training.Training[Run]:
+    """The training of runs side by side.
+
+    Args:
+        kind: the trainer's name.
+        build: makes a problem whose gradients are multiplied by the rate of every run already, and
+            which observes "loss", "tests" and "params"; and where it starts.
+        weigh: makes live weights, in the units asked for, of the logged params.
+        runs: which they are.
+        blocks: which of the weights move.
+    """
+    origin = {
+        "kind": kind,
+        "blocks": blocks,
+        "task": runs.task,
+        "start": runs.start,
+        "units": runs.units,
+        "lr": runs.rates if runs.many_rates else runs.rates[0],
+        "seed": runs.seeds if runs.many_seeds else runs.seeds[0],
+    }
+    return training.Training(
+        build,
+        lambda history, _: runs.label(weigh, history),
+        origin,
+        lambda problem, _: {"data": problem.train, "tests": problem.tests},
+        lr=1.0,
+    )

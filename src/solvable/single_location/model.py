@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from .. import memory, training, validation
 from ..compiling import jit, stage
 from .reduced import observe
-from .run import Request, Run
+from .run import Run, checked, prepared
 from .state import State, scalars, vectors
 from .task import (
     Law,
@@ -207,6 +207,7 @@ def train_brute(
     batch: int | None = None,
     seed: int = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -223,7 +224,8 @@ def train_brute(
         steps: how many steps.
         batch: B, fresh token matrices at every step; None for the exact gradient.
         seed: of the mini-batches and of the test batch.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; every 400th part of the run unless given; or
+        log_points: points of the log, evenly spaced in log step.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -238,20 +240,47 @@ def train_brute(
     >>> train_brute(task, sphere(task, runs=2), lam=0.1, lr=4e-3, steps=10).loss.shape
     (2, 11)
     """
-    request = Request.check(task, start, lam, lr, batch, seed, steps)
-    runs = request.flat.kappa.size
+    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, seed=seed)
+    return begun.run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
+    )
+
+
+def prepare(
+    task: Task,
+    start: State,
+    *,
+    lam: Any,
+    lr: Any,
+    batch: int | None = None,
+    seed: int = 0,
+) -> training.Training[Run]:
+    """What `train_brute` trains, before any step."""
+    flat, schedule, rate, count, number = checked(task, start, lam, lr, batch, seed)
+    runs = flat.kappa.size
     memory.refuse("dim", task.dim, 64.0 * runs * task.dim)
-    place = (ErfAttention(*vectors(task, request.flat)), stage(0))
-    problem: Any = SphereDescent(law_of(task), request.schedule, request.lr)
-    origin = request.origin("single_location.train_brute, projected gradient descent")
-    if request.batch is not None:
-        refuse_tokens("batch", request.batch, task, runs * request.batch + _TEST)
-        key = jax.random.key(check_seed(request.seed))
-        keys = jax.random.split(key, runs)
+    if count is not None:
+        refuse_tokens("batch", count, task, runs * count + _TEST)
+        check_seed(number)
+
+    def build() -> tuple[Any, Place]:
+        place = (ErfAttention(*vectors(task, flat)), stage(0))
+        exact = SphereDescent(law_of(task), schedule, rate)
+        if count is None:
+            return exact, place
+        key = jax.random.key(number)
         test = drawn(task, jax.random.fold_in(key, 1), _TEST)
-        problem = TokenDescent(task, problem, request.batch, keys, test)
-        kind = "single_location.train_brute, SGD"
-        origin = request.origin(kind, draws=stream(), test=test)
-    return request.run(
-        problem, place, origin=origin, log_every=log_every, progress=progress, resume=resume
+        return TokenDescent(task, exact, count, jax.random.split(key, runs), test), place
+
+    return prepared(
+        "single_location.train_brute",
+        build,
+        task,
+        start,
+        schedule=schedule,
+        lr=rate,
+        batch=count,
+        seed=number,
+        draws=stream(),
+        drawn=None if count is None else lambda problem, _: {"test": problem.test},
     )

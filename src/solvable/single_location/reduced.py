@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from .. import memory, training
 from ..compiling import stage
-from .run import Request, Run
+from .run import Run, checked, prepared
 from .schedule import Schedule
 from .state import State
 from .task import Law, Task, law_of
@@ -116,6 +116,11 @@ class Draws(eqx.Module):
 def numbers_of(task: Task, batch: int) -> int:
     """How many normal variables a step needs: 2 a distractor, 3 and the noise a datum, 5 more."""
     return batch * (2 * (task.length - 1) + 4) + 5
+
+
+def chunk_of(task: Task, batch: int, runs: int) -> int:
+    """For how many steps random numbers are drawn at once."""
+    return max(1, min(_CHUNK, _ENTRIES // (runs * numbers_of(task, batch))))
 
 
 def _frame(x: State) -> tuple[list[Array], list[Array], Array]:
@@ -268,7 +273,7 @@ class ChainSupply:
         self.task, self.schedule, self.lr, self.batch = task, schedule, lr, batch
         self.runs, self.seed = runs, seed
         self.law, self.index = law_of(task), None
-        self.chunk = max(1, min(_CHUNK, _ENTRIES // (runs * numbers_of(task, batch))))
+        self.chunk = chunk_of(task, batch, runs)
         self.pool = ThreadPoolExecutor(1)
         self.ahead: dict[int, Future] = {}
 
@@ -313,6 +318,7 @@ def train(
     batch: int | None = None,
     seed: int = 0,
     log_every: int | None = None,
+    log_points: int | None = None,
     progress: training.Progress | None = None,
     resume: Run | None = None,
 ) -> Run:
@@ -329,7 +335,8 @@ def train(
         steps: how many steps.
         batch: B, fresh data at every step; None for the exact gradient.
         seed: of the mini-batches.
-        log_every: steps between two log points; every 400th part of the run unless given.
+        log_every: steps between two log points; every 400th part of the run unless given; or
+        log_points: points of the log, evenly spaced in log step.
         progress: called with (step, steps) now and then.
         resume: a run of the same problem to go on from; `steps` counts from its beginning.
 
@@ -344,19 +351,44 @@ def train(
     >>> round(run.kappa[-1].item(), 9)
     0.719109872
     """
-    request = Request.check(task, start, lam, lr, batch, seed, steps)
-    place = (request.flat, stage(0))
-    if request.batch is None:
-        problem: Any = Descent(law_of(task), request.schedule, request.lr)
-        origin = request.origin("single_location.train, projected gradient descent")
-    else:
+    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, seed=seed)
+    return begun.run(
+        steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
+    )
+
+
+def prepare(
+    task: Task,
+    start: State,
+    *,
+    lam: Any,
+    lr: Any,
+    batch: int | None = None,
+    seed: int = 0,
+) -> training.Training[Run]:
+    """What `train` trains, before any step."""
+    flat, schedule, rate, count, number = checked(task, start, lam, lr, batch, seed)
+    runs, draws = flat.kappa.shape[0], None
+    if count is not None:
         if task.dim < MIN_DIM_SGD:
             raise ValueError(f"dim must be at least {MIN_DIM_SGD} for SGD, not {task.dim}")
-        runs = request.flat.kappa.shape[0]
-        memory.refuse("batch", request.batch, 40.0 * runs * numbers_of(task, request.batch))
-        problem = ChainSupply(task, request.schedule, request.lr, request.batch, runs, request.seed)
-        draws = f"SFC64, {problem.chunk} steps at once"
-        origin = request.origin("single_location.train, SGD", draws=draws)
-    return request.run(
-        problem, place, origin=origin, log_every=log_every, progress=progress, resume=resume
+        memory.refuse("batch", count, 40.0 * runs * numbers_of(task, count))
+        draws = f"SFC64, {chunk_of(task, count, runs)} steps at once"
+
+    def build() -> tuple[Any, Place]:
+        place = (flat, stage(0))
+        if count is None:
+            return Descent(law_of(task), schedule, rate), place
+        return ChainSupply(task, schedule, rate, count, runs, number), place
+
+    return prepared(
+        "single_location.train",
+        build,
+        task,
+        start,
+        schedule=schedule,
+        lr=rate,
+        batch=count,
+        seed=number,
+        draws=draws,
     )

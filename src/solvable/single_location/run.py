@@ -1,5 +1,6 @@
 """What a training run is asked for, and what it gives, in R^d and in five scalars alike."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +9,12 @@ from jaxtyping import Array, Float
 
 from .. import training, validation
 from ..compiling import stage
-from .schedule import Schedule, schedule_of, told
+from .schedule import Schedule, check_schedule, schedule_of, told
 from .state import NAMES, State
 from .task import Task, check_task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(training.Run):
     """A training run of the single_location lab; state, λ and risk are those of the same step.
 
@@ -35,78 +36,68 @@ class Run(training.Run):
     test_loss: Float[Array, "*runs points"] | None
 
 
-def check_rate(lr: Any) -> Float[Array, ""]:
-    """A step size above 0."""
-    rate = validation.floating("lr", lr)
-    validation.shaped("lr", rate, ())
-    validation.within("lr", rate, 0.0, open_low=True)
-    return rate
+def checked(
+    task: Any, start: Any, lam: Any, lr: Any, batch: Any, seed: Any
+) -> tuple[State, Schedule, Float[Array, ""], int | None, int]:
+    """The start on one axis of runs, λ, the rate, batch and seed; or an error."""
+    check_task(task)
+    if not isinstance(start, State):
+        raise ValueError(
+            "start must be a single_location.State, such as sphere or manifold give, not "
+            f"{type(start).__name__}"
+        )
+    rate = training.check_rate(lr)
+    batch = None if batch is None else validation.whole("batch", batch, 1)
+    flat = State.raw(*(getattr(start, name).reshape(-1) for name in NAMES))
+    return flat, schedule_of(lam), rate, batch, validation.whole("seed", seed)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a run was asked for, checked: shared by `train` and `train_brute`."""
+def prepared(
+    trainer: str,
+    build: Callable[[], tuple[Any, Any]],
+    task: Task,
+    start: State,
+    *,
+    schedule: Schedule,
+    lr: Float[Array, ""],
+    batch: int | None,
+    seed: int,
+    draws: Any = None,
+    drawn: Callable[[Any, Any], Mapping[str, Any]] | None = None,
+) -> training.Training[Run]:
+    """The training of a built problem; seed and draws are of its origin with SGD only."""
 
-    task: Task
-    start: State
-    schedule: Schedule
-    lr: Float[Array, ""]
-    batch: int | None
-    seed: int
-    steps: int
+    def label(history: training.History, _: float) -> Run:
+        seen = dict(history.observed)
+        lam, test = seen.pop("lam"), seen.pop("test_loss", None)
 
-    @classmethod
-    def check(
-        cls, task: Any, start: Any, lam: Any, lr: Any, batch: Any, seed: Any, steps: Any
-    ) -> "Request":
-        """Validate the arguments that both kinds of training take."""
-        check_task(task)
-        if not isinstance(start, State):
-            raise ValueError(
-                "start must be a single_location.State, such as sphere or manifold give, not "
-                f"{type(start).__name__}"
-            )
-        rate = check_rate(lr)
-        batch = None if batch is None else validation.whole("batch", batch, 1)
-        seed, steps = validation.whole("seed", seed), validation.whole("steps", steps)
-        return cls(task, start, schedule_of(lam, steps), rate, batch, seed, steps)
+        def shaped(x: Any) -> Any:
+            return stage(np.asarray(x).reshape(*start.runs, x.shape[-1]))
 
-    @property
-    def flat(self) -> State:
-        """The start with exactly one axis of runs."""
-        return State.raw(*(getattr(self.start, name).reshape(-1) for name in NAMES))
+        with np.errstate(over="ignore"):
+            time = float(lr) * history.step
+        return Run(
+            step=history.step,
+            time=time,
+            state=history.state,
+            lam=lam,
+            test_loss=None if test is None else shaped(test),
+            **{name: shaped(x) for name, x in seen.items()},
+        )
 
-    def origin(self, kind: str, **draws: Any) -> dict[str, Any]:
-        """What the run depends on; the seed, and what else is told of the draws, with SGD only."""
-        return {
-            "kind": kind,
-            "task": self.task,
-            "lam": told(self.schedule),
-            "batch": self.batch,
-            "seed": None if self.batch is None else str(self.seed),
-            "start": self.start,
-            **draws,
-        }
-
-    def run(self, problem: Any, params: Any, **options: Any) -> Run:
-        """Train, and label what was logged."""
-
-        def label(history: training.History, _: float) -> Run:
-            seen = dict(history.observed)
-            lam, test = seen.pop("lam"), seen.pop("test_loss", None)
-
-            def shaped(x: Any) -> Any:
-                return stage(np.asarray(x).reshape(*self.start.runs, x.shape[-1]))
-
-            with np.errstate(over="ignore"):
-                time = float(self.lr) * history.step
-            return Run(
-                step=history.step,
-                time=time,
-                state=history.state,
-                lam=lam,
-                test_loss=None if test is None else shaped(test),
-                **{name: shaped(x) for name, x in seen.items()},
-            )
-
-        return training.follow(problem, params, label, lr=self.lr, steps=self.steps, **options)
+    origin = {
+        "kind": f"{trainer}, {'projected gradient descent' if batch is None else 'SGD'}",
+        "task": task,
+        "lam": told(schedule),
+        "batch": batch,
+        "seed": None if batch is None else str(seed),
+        "start": start,
+    }
+    return training.Training(
+        build,
+        label,
+        origin if batch is None else {**origin, "draws": draws},
+        drawn,
+        lr=lr,
+        check=lambda steps, _: check_schedule(schedule, steps),
+    )

@@ -60,19 +60,26 @@ Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 _STEPS = np.array([0, *(n * 10**k for k in range(9) for n in (1, 2, 5))])
 
 
-def schedule_of(lam: Any, steps: int) -> Schedule:
-    """A schedule as it is, or a constant as one; for so many steps."""
+def schedule_of(lam: Any) -> Schedule:
+    """A schedule as it is, or a constant as one."""
     if isinstance(lam, Decay):
         return lam
     if callable(lam):
-        return _own(lam, steps)
+        return _own(lam)
     value = validation.floating("lam", lam)
     validation.shaped("lam", value, ())
     validation.within("lam", value, 0.0, MAX_LAM, open_low=True)
     return Decay(value, stage(np.float64(0.0)))
 
 
-def _own(lam: Callable[..., Any], steps: int) -> Own:
+def check_schedule(schedule: Schedule, steps: int) -> None:
+    """Raise unless a user's function is a λ until so many steps."""
+    if isinstance(schedule, Own):
+        values = _values(schedule, stage(np.minimum(_STEPS, steps)))
+        validation.within("lam", values, 0.0, MAX_LAM, open_low=True)
+
+
+def _own(lam: Callable[..., Any]) -> Own:
     validation.needs_double("lam")
     try:
         value = jax.eval_shape(lambda step: jnp.asarray(lam(step)), stage(0))
@@ -85,11 +92,7 @@ def _own(lam: Callable[..., Any], steps: int) -> Own:
         raise ValueError(f"lam must give one number a step, not an array of {value.shape}")
     if value.dtype.kind not in "fiu":
         raise ValueError(f"lam must give a number, not {value.dtype.name}")
-    schedule = Own(lam)
-    validation.within(
-        "lam", _values(schedule, stage(np.minimum(_STEPS, steps))), 0.0, MAX_LAM, open_low=True
-    )
-    return schedule
+    return Own(lam)
 
 
 @jit(filtered=True)

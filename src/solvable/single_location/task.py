@@ -12,13 +12,13 @@ from jaxtyping import Array, Float, Int, Key
 
 from .. import memory, validation
 from ..compiling import jit, stage
+from ..labs import single_location as description
+from ..question import parameters
 
-MIN_DIM = 4  # two directions of the task, and two that k and v may have besides
-MAX_DIM = 10**9
-MAX_LENGTH = 10**9
-MAX_LAM = 1e3
+LIMITS = parameters(description.Task)
+MAX_LAM = float(parameters(description.Descent)["lam"].high)
 MAX_SEED = 2**63 - 1  # what JAX takes
-EVEN = math.sqrt(0.5)  # γ at which the tokens' mean squares do not tell the location
+EVEN = description.EVEN  # γ at which the tokens' mean squares do not tell the location
 
 
 class Task(eqx.Module):
@@ -50,14 +50,13 @@ class Task(eqx.Module):
     chances: Float[Array, " length"] | None  # None for a uniform location
 
     def __init__(self, dim, length, gamma=EVEN, noise=0.0, location="uniform"):
-        self.dim = validation.whole("dim", dim, MIN_DIM, MAX_DIM)
-        self.length = validation.whole("length", length, 1, MAX_LENGTH)
+        self.dim = LIMITS["dim"].checked("dim", dim)
+        self.length = LIMITS["length"].checked("length", length)
         self.gamma = validation.floating("gamma", gamma)
         self.noise = validation.floating("noise", noise)
         for name in ("gamma", "noise"):
             validation.shaped(name, getattr(self, name), ())
-        validation.within("gamma", self.gamma, 1e-6, 1e3)
-        validation.within("noise", self.noise, 0.0, 1e6)
+            validation.inside(name, getattr(self, name), LIMITS[name])
         self.chances = _chances(location, self.length)
 
     def __repr__(self) -> str:

@@ -27,7 +27,6 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 
 from .. import memory, training, validation
 from ..compiling import jit, stage
-from .run import check_rate
 from .task import Task, Tokens, check_seed, check_task, draw_tokens, refuse_tokens, stream
 
 _TEST = 1000  # token matrices of the test batch
@@ -142,7 +141,7 @@ class SinglePass(eqx.Module):
         return {"loss": jnp.mean(miss**2), "attention": jnp.mean(found)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransformerRun(training.Run):
     """A training run of the transformer.
 
@@ -212,13 +211,14 @@ def train_transformer(
     hidden = validation.whole("hidden", hidden, 1)
     batch = validation.whole("batch", batch, 1)
     seeds, many = training.seeds_of(seed)
-    rate, steps = check_rate(lr), validation.whole("steps", steps)
+    rate = training.check_rate(lr)
     weights = 3.0 * task.dim * width + 2.0 * width * hidden
     memory.refuse("hidden", hidden, 40.0 * len(seeds) * weights)
     refuse_tokens("batch", batch, task, len(seeds) * (batch + _TEST))
     keys = [jax.random.key(check_seed(s)) for s in seeds]
-    each = [_prepare(task, key, batch, width, hidden) for key in keys]
-    problems, params = jax.tree.map(lambda *x: stage(np.stack(x)), *each)
+
+    def build() -> tuple[Any, Any]:
+        return training.SideBySide.of([_prepare(task, k, batch, width, hidden) for k in keys])
 
     def label(history: training.History, pace: float) -> TransformerRun:
         seen: dict[str, Any] = history.observed
@@ -228,24 +228,18 @@ def train_transformer(
             step=history.step, time=pace * history.step, state=history.state, **seen
         )
 
-    return training.follow(
-        training.SideBySide(problems),
-        params,
-        label,
-        origin={
-            "kind": "single_location.train_transformer",
-            "task": task,
-            "width": width,
-            "hidden": hidden,
-            "batch": batch,
-            "seed": np.array(seeds) if many else seeds[0],
-            "draws": stream(),
-            "test": problems.test,
-            "start": dict(enumerate(jax.tree.leaves(params))),
-        },
-        lr=rate,
-        steps=steps,
-        log_every=log_every,
-        progress=progress,
-        resume=resume,
-    )
+    origin = {
+        "kind": "single_location.train_transformer",
+        "task": task,
+        "width": width,
+        "hidden": hidden,
+        "batch": batch,
+        "seed": np.array(seeds) if many else seeds[0],
+        "draws": stream(),
+    }
+
+    def drawn(problem: Any, params: Any) -> dict[str, Any]:
+        return {"test": problem.problems.test, "start": dict(enumerate(jax.tree.leaves(params)))}
+
+    begun = training.Training(build, label, origin, drawn, lr=rate)
+    return begun.run(steps=steps, log_every=log_every, progress=progress, resume=resume)

@@ -106,7 +106,7 @@ class SolveDeepIcl:
                     **start,
                     "theory": theory.facts,
                 },
-                words=self._words(),
+                heading=self._words(),
                 columns=theory.columns,
                 shown=theory.shown,
                 rows=theory.rows,
@@ -181,11 +181,13 @@ class SolveDeepIcl:
         task, points = self.task.build(), self.times.count()
         if math.inf in depths:
             raise ValueError("depth must be finite for --over gamma, which is γ/L, not inf")
-        step = np.linspace(0.0, 2.0 / float(deep_icl.edge(task)), points)
+        step_size = np.linspace(0.0, 2.0 / float(deep_icl.edge(task)), points)
         # Of a fixed structure a row would be Γ's diagonal: here all its entries are γ.
-        rows = step if self.task.law != "fs" else np.outer(step, np.ones(task.dim))
-        loss = deep_icl.loss(task, step=rows, depth=depths)
-        columns, shown = _by_depth({"step": step.tolist()}, {"step": "γ/L"}, loss, depths)
+        rows = step_size if self.task.law != "fs" else np.outer(step_size, np.ones(task.dim))
+        loss = deep_icl.loss(task, step_size=rows, depth=depths)
+        columns, shown = _by_depth(
+            {"step_size": step_size.tolist()}, {"step_size": "γ/L"}, loss, depths
+        )
         return self._told(task, depths, columns, shown)
 
     def _over_depth(self, depths: list[float]) -> Theory:

@@ -37,7 +37,9 @@ class DescentOptions:
     time: Unit = "scalar"
     """unit of lr: that of γ, or of the entries of the N × N matrix Γ, N times as slow"""
     log_every: Maybe[int] = None
-    """steps between two points of the curve; a 400th of the run unless given"""
+    """steps between two points of the curve, at least 1; instead of log_points"""
+    log_points: Maybe[int] = None
+    """points of the curve, evenly spaced in log step, at least 2 (default: 200)"""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class TrainDeepIcl:
                 # Layers or directions × points: worth its length in the JSON document only.
                 "each_gamma": run.gamma.tolist() if many and self.output.json else None,
             },
-            words=self._words(options, drawn),
+            heading=self._words(options, drawn),
             columns=columns,
             shown=shown,
         )

@@ -188,6 +188,8 @@ class DescentOptions:
     """seed of the first weights, at least 0"""
     log_every: Maybe[int] = None
     """steps between two points of the curve; a 400th of the run unless given"""
+    log_points: Maybe[int] = None
+    """points of the curve, evenly spaced in log step, at least 2; instead of log_every"""
 
     def build(self, preset: Preset) -> dict[str, Any]:
         """The library's words for it."""

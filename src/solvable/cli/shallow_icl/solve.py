@@ -66,7 +66,7 @@ class SolveShallowIcl:
 
             task, start = self.task.build(), self.model.build()
             positive_rates(floating("lr", options["lr"]))
-            step = training.log_steps(options["steps"], options["log_every"])
+            step = training.log_steps(options["steps"], options["log_every"], options["log_points"])
             factor = shallow_icl.unit_factor(task, start, options["units"])
             pace = 2.0 * factor**2 * options["lr"]  # of t/τ, a step
             time = (pace * step).tolist()
@@ -83,10 +83,13 @@ class SolveShallowIcl:
                     **options,
                     **theory.facts,
                 },
-                words="\n".join([how, self.task.words(task), run_words(start, options)]),
+                heading="\n".join([how, self.task.words(task), run_words(start, options)]),
                 columns={"step": step.tolist(), "time": time, "loss": theory.loss},
                 shown={"step": "step", "time": "t/τ", "loss": "L(t)"},
                 rows=theory.rows,
+                symbol="t/\\tau",
+                log="",
+                levels=[plateau["loss"] for plateau in theory.facts.get("plateaus", ())],
             )
         )
         return 0

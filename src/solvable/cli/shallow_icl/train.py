@@ -147,7 +147,19 @@ class TrainShallowIcl:
                 "brute": self.brute,
                 "interrupted": not finished,
             },
-            words="\n".join([how, self.task.words(task), run_words(start, options)]),
+            heading="\n".join([how, self.task.words(task), run_words(start, options)]),
             columns={name: getattr(run, name).tolist() for name in ("step", "time", "loss")},
             shown={"step": "step", "time": "t/τ", "loss": "L(t)"},
+            symbol="t/\\tau",
+            log="",
+            levels=_plateaus(task, start),
         )
+
+
+def _plateaus(task: "shallow_icl.Task", start: "shallow_icl.Start") -> list[float]:
+    """What separate attention of rank 1 stops at on its way, for the picture."""
+    from solvable import shallow_icl
+
+    if start.kind != "separate" or start.attention != "linear" or start.rank != 1:
+        return []
+    return shallow_icl.plateau_losses(task).tolist()

@@ -9,7 +9,7 @@ import xarray as xr
 from ...reproduce import step
 from ...style import THEORY, TOKENS, TRAINING, colour
 from .. import Init, RotatedStructure, loss_curve, train
-from ..laws._tail import spectrum
+from ..laws import spectrum
 from ..model import train_brute
 
 MANY = 10**8  # directions, where a law of many is asked for

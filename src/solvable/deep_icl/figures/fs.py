@@ -121,6 +121,7 @@ def _matrix(settings: Mapping[str, Any]) -> xr.Dataset:
     task, gaps = _task(how["dim"]), []
     for depth in how["depths"]:
         asked: dict[str, Any] = {"depth": depth, "lr": LR, "steps": how["steps"], "progress": step}
+        asked["log_every"] = max(1, how["steps"] // 400)
         whole = train_brute(task, Init(gamma=0.0), **asked)
         small = train(task, Init(gamma=0.0), **asked)
         gaps.append(worst_ratio(whole.loss, small.loss))

@@ -17,7 +17,7 @@ from ...reproduce import Claim, Figure, Size, stage, worst_ratio
 from ...style import THEORY, TOKENS, TRAINING, colour, panels
 from .. import FixedStructure, gamma_curve, gamma_prediction, shift_radius, shifted_loss
 from ..model import exact_loss
-from ..theory._shift import turns
+from ..theory import turns
 from ._say import say
 
 SEED = 0

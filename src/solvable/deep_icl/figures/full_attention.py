@@ -30,7 +30,7 @@ from .. import (
     train,
     train_brute,
 )
-from ..laws._tail import spectrum
+from ..laws import spectrum
 from ._say import say
 
 SEED = 0
@@ -186,11 +186,18 @@ def _invariants() -> xr.Dataset:
     """What the flow of four weights conserves, and balanced weights."""
     task, changes = RotatedStructure(nu=LAWS["nu"], beta=LAWS["beta"], dim=256), []
     for part in (1, 4):
-        run = train(task, Init(weights=UNEVEN), depth=4, lr=0.02 / part, steps=1000 * part)
+        run = train(
+            task,
+            Init(weights=UNEVEN),
+            depth=4,
+            lr=0.02 / part,
+            steps=1000 * part,
+            log_every=max(1, 1000 * part // 400),
+        )
         x, q, k, v = np.asarray(run.weights) ** 2
         kept = np.stack([x / 2.0 - q, q - k, k - v])
         changes.append(float(np.max(np.abs(kept - kept[:, :1]))))
-    even = train(task, Init(weights=LAWS["scale"]), depth=4, lr=0.02, steps=1000)
+    even = train(task, Init(weights=LAWS["scale"]), depth=4, lr=0.02, steps=1000, log_every=2)
     weights = np.asarray(even.weights)
     one = weights[1]
     gaps = [

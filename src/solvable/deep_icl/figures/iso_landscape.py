@@ -63,7 +63,7 @@ SETTINGS: Mapping[Size, Mapping[str, Any]] = {
 }
 
 
-def _steps(alpha: float) -> np.ndarray:
+def _step_sizes(alpha: float) -> np.ndarray:
     """γ/L from 0 to a little beyond the edge of stability."""
     return np.linspace(0.0, MOST / float(edge(Isotropic(alpha))), GRID)
 
@@ -73,7 +73,7 @@ def _lowest(alpha: float, noise: float, depth: int) -> float:
     task = Isotropic(alpha, noise)
     high = 2.0 / float(edge(task))
     found = minimize_scalar(
-        lambda x: float(loss(task, step=x, depth=depth)),
+        lambda x: float(loss(task, step_size=x, depth=depth)),
         bounds=(0.0, 1.2 * high),
         method="bounded",
         options={"xatol": 1e-9},
@@ -81,7 +81,7 @@ def _lowest(alpha: float, noise: float, depth: int) -> float:
     place = float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
     # That is good to the root of round-off only: a quartic through places around it is better.
     near = 2e-4 * high * np.arange(-2.0, 3.0)
-    losses = np.asarray(loss(task, step=place + near, depth=depth))
+    losses = np.asarray(loss(task, step_size=place + near, depth=depth))
     slope = np.polyder(np.polyfit(near, losses, 4))
     shift = -slope[-1] / slope[-2]
     for _ in range(3):
@@ -92,10 +92,12 @@ def _lowest(alpha: float, noise: float, depth: int) -> float:
 def _theory(settings: Mapping[str, Any]) -> xr.Dataset:
     """The integrals of all curves, and their minima."""
     depths, noises = settings["depths"], NOISY["noises"]
-    quiet = loss(Isotropic(ALPHA), step=_steps(ALPHA), depth=list(depths))
+    quiet = loss(Isotropic(ALPHA), step_size=_step_sizes(ALPHA), depth=list(depths))
     alpha, deep = NOISY["alpha"], NOISY["depth"]
-    noisy = [loss(Isotropic(alpha, s), step=_steps(alpha), depth=deep) for s in noises]
-    single = loss(Isotropic(SINGLE["alpha"]), step=_steps(SINGLE["alpha"]), depth=SINGLE["depth"])
+    noisy = [loss(Isotropic(alpha, s), step_size=_step_sizes(alpha), depth=deep) for s in noises]
+    single = loss(
+        Isotropic(SINGLE["alpha"]), step_size=_step_sizes(SINGLE["alpha"]), depth=SINGLE["depth"]
+    )
     stopped = [
         [np.asarray(optimum(Isotropic(a, STOPPED["noise"]), d).loss) for d in _all_depths()]
         for a in STOPPED["alphas"]
@@ -127,17 +129,17 @@ def _all_depths() -> tuple[Any, ...]:
 
 
 def _safe(alpha: float, count: int) -> np.ndarray:
-    """Steps at which the mean over contexts can be measured."""
+    """γ/L at which the mean over contexts can be measured."""
     return np.linspace(0.0, SAFE / float(edge(Isotropic(alpha))), count + 1)[1:]
 
 
 def _drawn(settings: Mapping[str, Any]) -> xr.Dataset:
-    """The mean loss of drawn contexts on all curves, at steps that are safe."""
+    """The mean loss of drawn contexts on all curves, at γ/L that are safe."""
     dim, contexts = settings["dim"], settings["contexts"]
 
     def mean(alpha: float, noise: float, depth: Any) -> np.ndarray:
         spectra = draw_spectra(Isotropic(alpha, noise, dim=dim), contexts, seed=SEED)
-        return spectra.loss(step=_safe(alpha, 12), depth=depth).mean(axis=-1)
+        return spectra.loss(step_size=_safe(alpha, 12), depth=depth).mean(axis=-1)
 
     noisy = [mean(NOISY["alpha"], s, NOISY["depth"]) for s in NOISY["noises"]]
     return xr.Dataset(
@@ -165,12 +167,12 @@ def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
         labelled = task.context
         assert labelled is not None
         data = sample(task, settings["tokens"], seed=SEED)
-        steps = _safe(alpha, 6)
+        step_sizes = _safe(alpha, 6)
         found = np.asarray(
-            [_squares(jnp.asarray(s * depth), data.x, data.y, labelled, depth) for s in steps]
+            [_squares(jnp.asarray(s * depth), data.x, data.y, labelled, depth) for s in step_sizes]
         )
         many = draw_spectra(task, 4 * settings["contexts"], seed=SEED + 1)
-        exact = many.loss(step=steps, depth=depth)
+        exact = many.loss(step_size=step_sizes, depth=depth)
         means.append(found.mean(axis=1))
         expected.append(exact.mean(axis=1))
         errors.append(
@@ -179,8 +181,8 @@ def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
                 exact.std(axis=1) / math.sqrt(exact.shape[1]),
             )
         )
-        places.append(steps)
-    kinds = ("witness", "token_step")
+        places.append(step_sizes)
+    kinds = ("witness", "token_step_size")
     return xr.Dataset(
         {
             "token_loss": (kinds, np.asarray(means)),
@@ -195,27 +197,27 @@ def _tokens(settings: Mapping[str, Any]) -> xr.Dataset:
 def _sizes(settings: Mapping[str, Any]) -> xr.Dataset:
     """(c) at several dimensions."""
     alpha, depth = SINGLE["alpha"], SINGLE["depth"]
-    steps = np.append(_safe(alpha, 12), float(alpha / (1.0 + alpha)))
+    step_sizes = np.append(_safe(alpha, 12), float(alpha / (1.0 + alpha)))
     means, errors, middles = [], [], []
     for dim, contexts in settings["dims"].items():
         found = draw_spectra(Isotropic(alpha, dim=dim), contexts, seed=SEED + 2).loss(
-            step=steps, depth=depth
+            step_size=step_sizes, depth=depth
         )
         means.append(found.mean(axis=1))
         middles.append(np.median(found, axis=1))
         errors.append(found.std(axis=1) / math.sqrt(contexts))
-    both = ("dim", "size_step")
+    both = ("dim", "step_size")
     return xr.Dataset(
         {
             "size_mean": (both, np.asarray(means)),
             "size_median": (both, np.asarray(middles)),
             "size_error": (both, np.asarray(errors)),
             "size_limit": (
-                "size_step",
-                np.asarray(loss(Isotropic(alpha), step=steps, depth=depth)),
+                "step_size",
+                np.asarray(loss(Isotropic(alpha), step_size=step_sizes, depth=depth)),
             ),
         },
-        coords={"dim": list(settings["dims"]), "size_step": steps},
+        coords={"dim": list(settings["dims"]), "step_size": step_sizes},
     )
 
 
@@ -248,11 +250,11 @@ def _spots(axes: Any, data: xr.Dataset, which: int, k: int) -> None:
 def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     """𝓛 against γ/L for depths, for noises and for dimensions; the best 𝓛 against depth."""
     figure, (depths, noises, sizes, stopped) = panels(2, 2)
-    steps, safe = _steps(ALPHA), _safe(ALPHA, 12)
+    step_sizes, safe = _step_sizes(ALPHA), _safe(ALPHA, 12)
     for k, deep in enumerate(data.depth.values):
         here = data.sel(depth=deep)
         depths.plot(safe, here.quiet_drawn, color=colour(k), **TRAINING)
-        depths.plot(steps, here.quiet, color=colour(k), label=f"$L = {deep}$", **THEORY)
+        depths.plot(step_sizes, here.quiet, color=colour(k), label=f"$L = {deep}$", **THEORY)
         if deep == WITNESS[0][2]:
             _spots(depths, data, 0, k)
     _frame(depths, ALPHA, rf"$\alpha = {ALPHA:g}$, no noise", 0.45)
@@ -262,14 +264,16 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     depths.set_yticks([], minor=True)
     depths.legend(fontsize=7.5, loc="lower left", ncols=3)
     alpha = NOISY["alpha"]
-    steps, safe = _steps(alpha), _safe(alpha, 12)
+    step_sizes, safe = _step_sizes(alpha), _safe(alpha, 12)
     for k, noise in enumerate(data.noise.values):
         here = data.sel(noise=noise)
         noises.plot(safe, here.noisy_drawn, color=colour(k), **TRAINING)
-        noises.plot(steps, here.noisy, color=colour(k), label=rf"$\sigma = {noise:g}$", **THEORY)
+        noises.plot(
+            step_sizes, here.noisy, color=colour(k), label=rf"$\sigma = {noise:g}$", **THEORY
+        )
         noises.plot(
             here.noisy_best,
-            np.interp(here.noisy_best, steps, here.noisy),
+            np.interp(here.noisy_best, step_sizes, here.noisy),
             "v",
             color=colour(k),
             markersize=5.0,
@@ -280,13 +284,13 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     _frame(noises, alpha, rf"$\alpha = {alpha:g}$, $L = {NOISY['depth']}$", 0.05)
     noises.legend(fontsize=7.5, loc="lower left", ncols=3)
     alpha = SINGLE["alpha"]
-    steps = _steps(alpha)
+    step_sizes = _step_sizes(alpha)
     for k, dim in enumerate(data.dim.values):
-        here = data.sel(dim=dim).isel(size_step=slice(None, -1))
+        here = data.sel(dim=dim).isel(step_size=slice(None, -1))
         sizes.plot(
-            here.size_step, here.size_mean, color=colour(k), label=f"$D = {dim}$", **TRAINING
+            here.step_size, here.size_mean, color=colour(k), label=f"$D = {dim}$", **TRAINING
         )
-    sizes.plot(steps, data.single, color=colour(6), label=r"$D → ∞$", **THEORY)
+    sizes.plot(step_sizes, data.single, color=colour(6), label=r"$D → ∞$", **THEORY)
     _spots(sizes, data, 2, 6)
     sizes.plot([], [], color=colour(6), label="tokens, $D = 32$", **TOKENS)
     sizes.plot([], [], color="0.3", label="drawn contexts", **TRAINING)
@@ -378,14 +382,14 @@ def claims(data: xr.Dataset) -> list[Claim]:
     ratio = [float(optimum(Isotropic(a), 8).gamma * edge(Isotropic(a))) / 8.0 for a in every]
     early = data.stopped.sel(stop_depth=math.inf).values
     over = (data.stopped / data.ridge).values
-    middle = int(np.argmin(np.abs(data.size_step.values * float(_edge()) - 1.0)))
-    gap = (data.size_mean / data.size_limit - 1.0).isel(size_step=middle).values
-    error = (data.size_error / data.size_limit).isel(size_step=middle).values
+    middle = int(np.argmin(np.abs(data.step_size.values * float(_edge()) - 1.0)))
+    gap = (data.size_mean / data.size_limit - 1.0).isel(step_size=middle).values
+    error = (data.size_error / data.size_limit).isel(step_size=middle).values
     dims = np.log(data.dim.values.astype(float))
     slope = np.log(gap[-1] / gap[0]) / (dims[-1] - dims[0])
     unsure = math.hypot(error[0] / gap[0], error[-1] / gap[-1]) / (dims[-1] - dims[0])
     score = np.abs((data.token_loss - data.token_exact) / data.token_error)
-    last = data.isel(size_step=-1)
+    last = data.isel(step_size=-1)
     return [
         QUIET.judge(0.0, np.max(np.abs(far - wanted)), 1e-6),
         ONE.judge(

@@ -140,6 +140,7 @@ def _theory(settings: Mapping[str, Any]) -> xr.Dataset:
                 depth=depth,
                 lr=0.3 * depth * alpha / (1.0 + alpha),
                 steps=EXACT["steps"],
+                log_every=max(1, EXACT["steps"] // 400),
             )
             ends["gamma"].append(float(run.gamma[-1]) / depth)
             ends["loss"].append(float(run.loss[-1]))

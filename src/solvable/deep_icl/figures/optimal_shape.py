@@ -13,8 +13,7 @@ from matplotlib.ticker import NullFormatter
 from ...reproduce import Claim, Figure, Size, stage, step
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import RotatedStructure, law, loss_curve, optimal_shape, optimum
-from ..laws._curves import DepthCurves, steps
-from ..laws._exact import equivalent
+from ..laws import DepthCurves, equivalent, step_sizes
 from ._say import say
 
 NU, BETAS = 1.25, (0.8, 1.5)
@@ -59,7 +58,7 @@ def _frontier(settings: Mapping[str, Any], beta: float) -> xr.Dataset:
     widths = np.unique(np.geomspace(*settings["widths"]).round().astype(int))
     budgets = np.geomspace(*settings["budgets"])
     deepest = settings["max_depth"]
-    depths, etas = np.arange(1, deepest + 1), steps(deepest)
+    depths, etas = np.arange(1, deepest + 1), step_sizes(deepest)
     losses = np.empty((len(widths), deepest, len(budgets)))
     for n, width in enumerate(widths.tolist()):
         top = edge(float(width), math.inf)
@@ -341,7 +340,7 @@ def claims(data: xr.Dataset) -> list[Claim]:
             note=f"D = {found['search_dim']}, (N, L) = {shapes}; neighbours a tenth wider or "
             "narrower, a layer deeper or shallower. N is found to 2 %, where the loss is flat.",
         ),
-        FLOW.judge(0.0, np.abs(gap).max(), 2e-5, note="Splines between steps: about 1e-5."),
+        FLOW.judge(0.0, np.abs(gap).max(), 2e-5, note="Splines between step sizes: about 1e-5."),
         LOWER.judge(1.0, ratio.max(), "at most"),
         UPPER.judge(0.835, ratio.min(), "at least"),
     ]

@@ -14,8 +14,7 @@ from scipy.special import gamma as gamma_function
 from ...reproduce import Claim, Figure, Size, stage
 from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
 from .. import RotatedStructure, loss, optimum
-from ..laws import law
-from ..laws._tail import spectrum
+from ..laws import law, spectrum
 from ._rotated import CLOSE, MANY, many, spaced, trained
 from ._say import ACCOUNTS, say
 
@@ -76,14 +75,14 @@ def _many() -> xr.Dataset:
     deep = (2 ** np.arange(21)).tolist()
     best = optimum(task, deep)
     flat = [float(loss(task, gamma=float(depth), depth=depth)) for depth in deep]
-    step = np.asarray(best.gamma) / np.asarray(deep)
+    step_size = np.asarray(best.gamma) / np.asarray(deep)
     front = gamma_function(BETA) / (NU * spectrum(NU, BETA, MANY).normaliser)
     return xr.Dataset(
         {
             "deep_loss": ("deep", np.asarray(best.loss)),
-            "deep_step": ("deep", step),
+            "deep_step_size": ("deep", step_size),
             "deep_flat": ("deep", np.asarray(flat)),
-            "deep_form": ("deep", front * (2.0 * step * np.asarray(deep)) ** -BETA),
+            "deep_form": ("deep", front * (2.0 * step_size * np.asarray(deep)) ** -BETA),
             "deep_fall": ("deep", floor.local_exponent(np.asarray(deep, float))),
         },
         coords={"deep": deep},
@@ -108,7 +107,7 @@ def compute(size: Size) -> xr.Dataset:
 
 def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     """𝓛(γ), the minima against L, and γ*λ₁/L."""
-    figure, (landscape, minima, step) = panels(3)
+    figure, (landscape, minima, sizes) = panels(3)
     for k, depth in enumerate(data.depth.values):
         here = data.sel(depth=depth)
         landscape.plot(
@@ -132,25 +131,25 @@ def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
     minima.plot(shallow.deep, power, label=r"$L^{-\beta}$", **LAW)
     loglog(minima, "L", r"\mathcal{L}")
     minima.legend(fontsize=7.0, loc="lower left")
-    step.plot(
+    sizes.plot(
         data.depth, data.best_gamma / data.depth, color=colour(0), label=f"$D = {DIM}$", **TOKENS
     )
-    step.plot(data.deep, data.deep_step, color=colour(1), label="$D = 10^8$", **TRAINING)
+    sizes.plot(data.deep, data.deep_step_size, color=colour(1), label="$D = 10^8$", **TRAINING)
     steps = data.step.values
     marks = spaced(steps)
-    inset = step.inset_axes((0.5, 0.17, 0.47, 0.36))
+    inset = sizes.inset_axes((0.5, 0.17, 0.47, 0.36))
     inset.plot(steps, data.train_gamma / TRAINED, color=colour(3), **TRAINING)
     inset.plot(steps[marks], data.tokens_gamma.values[marks] / TRAINED, color=colour(3), **TOKENS)
     inset.axhline(float(data.best_gamma.sel(depth=TRAINED)) / TRAINED, **LAW)
     inset.set_title(f"Γ on contexts, $L = {TRAINED}$", fontsize=7.0, pad=2.0)
     inset.set_xlabel("step", fontsize=7.0, labelpad=1.0)
     inset.tick_params(labelsize=6.5)
-    step.axhline(2.0, label="2", **LAW)
-    step.set_xscale("log")
-    step.set_ylim(0.95, 2.1)
-    step.set_xlabel("$L$")
-    step.set_ylabel(r"$c^* = \gamma^*\lambda_1/L$")
-    step.legend(fontsize=7.5, loc="upper right", bbox_to_anchor=(1.0, 0.92))
+    sizes.axhline(2.0, label="2", **LAW)
+    sizes.set_xscale("log")
+    sizes.set_ylim(0.95, 2.1)
+    sizes.set_xlabel("$L$")
+    sizes.set_ylabel(r"$c^* = \gamma^*\lambda_1/L$")
+    sizes.legend(fontsize=7.5, loc="upper right", bbox_to_anchor=(1.0, 0.92))
     return figure
 
 
@@ -222,10 +221,10 @@ def claims(data: xr.Dataset) -> list[Claim]:
         LEAST.judge(0.0, np.abs(data.best_loss.values - np.array(MINIMA)).max(), 6e-9),
         BEST.judge(0.0, np.abs(best - np.array(STEPS)).max(), 6e-7),
         POWER.judge(BETA, last.deep_fall, 1e-3),
-        LIMIT.judge(2.0, last.deep_step, 1e-3),
+        LIMIT.judge(2.0, last.deep_step_size, 1e-3),
         LIMIT_REPORTED.judge(
             1.0,
-            last.deep_step,
+            last.deep_step_size,
             1e-3,
             note=f"{ACCOUNTS} It may be meant as a scaling estimate, and the exponent in depth is "
             "not affected. At γ = L/λ₁ the first direction is learned fully, but all others gain "

@@ -17,7 +17,7 @@ from ...style import LAW, THEORY, TOKENS, colour, loglog, panels
 from .. import RotatedStructure, draw_spectra, edge, floor, loss, optimum
 from ..laws import law
 from ..task import rotations
-from ..theory._floors import level
+from ..theory import level
 from ._rotated import CLOSE, draw_kinds, draw_trained, flows, gamma_gap, gap_note, trained
 from ._say import ACCOUNTS, say
 

@@ -14,7 +14,7 @@ _CELLS = 160
 _END = 24.0  # the flow is followed until it is e^-24 of the way before its minimum
 
 
-def steps(max_depth: int) -> np.ndarray:
+def step_sizes(max_depth: int) -> np.ndarray:
     """``c = η·edge`` from 0 to 2, even in ``q = log((c+ε)/(2+ε−c))`` with ε = 1/(4 max_depth).
 
     The loss of depth ℓ changes at c ~ 1/ℓ for the first time, and again at 2 − c ~ 1/ℓ, where the
@@ -32,18 +32,18 @@ class DepthCurves:
     """𝓛(t) of every depth at one width and context, by quadrature along the flow.
 
     With ``γ = ℓη`` the scalar flow ``dγ/dt = −∂𝓛/∂γ`` takes ``t = ℓ² ∫ dη/(−∂C_ℓ/∂η)`` to reach η,
-    and ends at the first minimum of C_ℓ. Between the steps log C_ℓ is a spline: losses are right to
-    about 1e-5 of themselves.
+    and ends at the first minimum of C_ℓ. Between the step sizes log C_ℓ is a spline: losses are
+    right to about 1e-5 of themselves.
 
     Args:
-        losses: C_ℓ(η), a row for every one of `steps`, a column for every ℓ = 1, 2, …
+        losses: C_ℓ(η), a row for every one of `step_sizes`, a column for every ℓ = 1, 2, …
         edge: the upper edge of the spectrum.
     """
 
     def __init__(self, losses: np.ndarray, edge: float):
         self.edge, self.max_depth = edge, losses.shape[1]
         self._small = 0.25 / self.max_depth
-        c = steps(self.max_depth)
+        c = step_sizes(self.max_depth)
         self._q = np.log((c + self._small) / (2.0 + self._small - c))
         self._logs = np.log(losses)
         self._known: dict[int, tuple[CubicHermiteSpline, np.ndarray, float, float]] = {}
@@ -90,7 +90,7 @@ class DepthCurves:
         return depth**2 * eta_slope**2 / fall * left
 
     def _minimum(self, slope: BSpline) -> float:
-        """The first place where the loss stops falling, or the last step."""
+        """The first place where the loss stops falling, or the last step size."""
         fine = np.linspace(self._q[0], self._q[-1], 8 * len(self._q))
         rising = np.flatnonzero(slope(fine) >= 0.0)
         if len(rising) == 0:

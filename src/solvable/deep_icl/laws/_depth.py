@@ -20,7 +20,7 @@ class DepthFloor:
         """Its ``−d log 𝓛/d log L``; at the best c only the power changes."""
         return np.array([self._at(float(n))[1] for n in depth])
 
-    def step(self, depth: float) -> float:
+    def step_size(self, depth: float) -> float:
         """The best c = γ/L, times λ₁ = 1. The loss is convex in c: its slope has one root."""
         tail = self.tail
 
@@ -44,7 +44,7 @@ class DepthFloor:
         return left, np.where(x < 0.5, near, far)
 
     def _at(self, depth: float) -> tuple[float, float]:
-        _, logs = self._logs(self.step(depth))
+        _, logs = self._logs(self.step_size(depth))
         top = float(np.max(2.0 * depth * logs))
         terms = self.tail.share * np.exp(2.0 * depth * logs - top)
         total = float(terms.sum())

@@ -12,7 +12,7 @@ import numpy as np
 from ...compiling import stage
 from ._additive import additive_law
 from ._cost import Cost
-from ._curves import DepthCurves, steps
+from ._curves import DepthCurves, step_sizes
 from ._exponents import Time
 from ._shape import Shape, check_shape, law_shape
 from ._tail import spectrum
@@ -47,9 +47,9 @@ def exact_shape(
         cost: as in `optimal_shape`.
         nu, beta, dim: the spectrum.
         time: the unit of t.
-        table: (N, P, steps η, largest depth) to the losses C_ℓ(η) of ℓ = 1 … largest depth, a row a
-            step; N is D and P infinity where the cost does not contain them.
-        edge: (N, P) to the upper edge of the spectrum: steps go up to 2/edge.
+        table: (N, P, step sizes η, largest depth) to the losses C_ℓ(η) of ℓ = 1 … largest depth,
+            a row an η; N is D and P infinity where the cost does not contain them.
+        edge: (N, P) to the upper edge of the spectrum: step sizes go up to 2/edge.
         max_depth: the largest depth tried at first; doubled, up to 512, while the best is near it.
 
     Returns:
@@ -104,9 +104,9 @@ class _Search:
 
     def _curves(self, width: int, context: float) -> DepthCurves:
         edge = self.edge(float(width), context)
-        c = steps(self.max_depth)
+        c = step_sizes(self.max_depth)
         losses = self.table(float(width), context, c[1:] / edge, self.max_depth)
-        # At step 0 nothing is learned, and Σ a = 1.
+        # At step size 0 nothing is learned, and Σ a = 1.
         return DepthCurves(np.concatenate([np.ones((1, self.max_depth)), losses]), edge)
 
     def _t(self, width: int, context: float, depth: int) -> float:
@@ -227,8 +227,8 @@ def equivalent(nu: float, beta: float, dim: int) -> tuple[Table, Edge]:
         depths = stage(np.arange(1.0, max_depth + 1.0))
         points = points_for(float(max_depth))
         options = {"points": points, "narrow": narrow, "noisy": False}
-        steps = stage(etas * dim / width)
-        return np.asarray(totals(m, silent, steps, depths, **options)[0])
+        sizes = stage(etas * dim / width)
+        return np.asarray(totals(m, silent, sizes, depths, **options)[0])
 
     def edge(width: float, context: float) -> float:
         return float(upper_edge(*medium(width, context))) * dim / width

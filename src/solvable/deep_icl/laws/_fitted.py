@@ -23,7 +23,7 @@ _EPSILON = 0.1
 _LINEAR, _LAST = 3.0, 43.0  # γλ_D from which cells have one length, 2, and at which they end
 _GAUSS = np.polynomial.legendre.leggauss(_POINTS)
 _HALVINGS = 56  # of a ridge's logarithm
-_STEPS = 12  # towards the best step of a depth
+_STEPS = 12  # towards the best step size of a depth
 # Where a search starts: units, as multiples of the data's middle, for one resource and for more.
 _TIMES = (1e-6, 1e-4, 0.01, 1.0), (1e-4, 0.03)
 _SIZES = (1e-3, 0.02, 0.3, 5.0), (0.01, 0.3)
@@ -190,7 +190,7 @@ def in_time(x: Points, lam: Nodes, share: Nodes, weight: Nodes, dim: float) -> P
 
 
 def in_depth(x: Points, lam: Nodes, share: Nodes, weight: Nodes, dim: float) -> Points:
-    """𝓛 at the best step c, where it has no slope in c; below L = 1 it is ``𝓛_1^L``.
+    """𝓛 at the best step size c, where it has no slope in c; below L = 1 it is ``𝓛_1^L``.
 
     The slope is ``Σ a_k λ_k (1 − cλ_k)^(2L−1)``. Its terms with cλ < 1 and those with cλ > 1, of
     which that of λ = 1 is one, are equal at ``1 < c ≤ 1 + max(1, Σ_{k>1} a_k/a_1)``; the logarithm

@@ -9,6 +9,7 @@ from ._fixed import FixedLaw as FixedLaw
 from ._fixed import fixed_law as fixed_law
 from ._fixed import single_layer_loss as single_layer_loss
 from ._floors import floor as floor
+from ._floors import level as level
 from ._loss import Optimum as Optimum
 from ._loss import edge as edge
 from ._loss import fixed_equivalent as fixed_equivalent
@@ -26,6 +27,7 @@ from ._sgd import SgdCurve as SgdCurve
 from ._sgd import sgd_curve as sgd_curve
 from ._shift import shift_radius as shift_radius
 from ._shift import shifted_loss as shifted_loss
+from ._shift import turns as turns
 from ._spectral import Spectral as Spectral
 from ._spectral import spectral as spectral
 from ._spectral import spectral_loss as spectral_loss

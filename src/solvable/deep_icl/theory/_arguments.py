@@ -1,6 +1,7 @@
 """What the theory is asked for, checked."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,14 +48,20 @@ def scalar_times(task: Any, t: Any, time: Any) -> Any:
     return values / task.width
 
 
-def gammas_of(gamma: Any, step: Any) -> tuple[Float[Array, "..."], bool]:
-    """γ or γ/L, whichever was given, and whether it was the step."""
-    if (gamma is None) == (step is None):
-        raise ValueError("gamma or step (= gamma/depth) must be given, and only one")
-    name, value = ("gamma", gamma) if step is None else ("step", step)
+def gammas_of(gamma: Any, step_size: Any, step: Any = None) -> tuple[Float[Array, "..."], bool]:
+    """γ or γ/L, whichever was given, and whether it was the latter; `step` is its old name."""
+    if step is not None:
+        words = "step is now called step_size: a step is one of training"
+        warnings.warn(words, DeprecationWarning, stacklevel=3)
+        if step_size is not None:
+            raise ValueError("step_size and step, its old name, cannot both be given")
+        step_size = step
+    if (gamma is None) == (step_size is None):
+        raise ValueError("gamma or step_size (= gamma/depth) must be given, and only one")
+    name, value = ("gamma", gamma) if step_size is None else ("step_size", step_size)
     number = validation.floating(name, value)
     validation.within(name, number, 0.0, 1e150)
-    return number, step is not None
+    return number, step_size is not None
 
 
 def is_population(task: Isotropic | FixedStructure | RotatedStructure) -> bool:
@@ -81,10 +88,10 @@ def check_growth(name: str, value: Any, top: Any, depth: float) -> None:
     if not (validation.is_concrete(value) and validation.is_concrete(top)):
         return
     load = float(np.max(np.asarray(value)) * np.asarray(top))
-    load = load if name.startswith("step") else load / depth
+    load = load if name.startswith("step_size") else load / depth
     if math.isfinite(depth) and 2.0 * depth * math.log(max(abs(load - 1.0), 1.0)) > MAX_LOG:
         bound = (1.0 + math.exp(MAX_LOG / (2.0 * depth))) / float(np.asarray(top))
-        bound = bound if name.startswith("step") else bound * depth
+        bound = bound if name.startswith("step_size") else bound * depth
         raise ValueError(
             f"{name} must be at most {bound:.6g} at depth {depth:g}: beyond, descent in context "
             f"diverges and the loss exceeds e^{MAX_LOG:g}; not {float(np.max(value)):.6g}"

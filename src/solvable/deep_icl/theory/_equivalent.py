@@ -188,22 +188,22 @@ def _angles(points: int, dtype: Any) -> Float[Array, " half"]:
 
 
 def _circle(
-    step: Float[Array, ""], depths: Float[Array, " depths"], top: Float[Array, ""], points: int
+    step_size: Float[Array, ""], depths: Float[Array, " depths"], top: Float[Array, ""], points: int
 ) -> Contour:
     """``(1 − ηM)^ℓ``: the circle |1 + ηz| = 1/r, outside of which there is no spectrum.
 
     ``Σ_ℓ ζ^ℓ (1 − ηM)^ℓ = (z + M)^-1/(ζη)`` with ``z = (1/ζ − 1)/η``.
     """
-    still = jax.lax.stop_gradient(step)
+    still = jax.lax.stop_gradient(step_size)
     growth = jnp.maximum(jnp.abs(still * top - 1.0), 1.0)
     log_radius = -ALIAS * math.log(10.0) / points - jnp.log(growth)
-    angle = _angles(points, step.dtype)
+    angle = _angles(points, step_size.dtype)
     log_zeta = jax.lax.complex(jnp.broadcast_to(log_radius, angle.shape), angle)
     # From the conjugates, so that z runs through the upper half.
     log_zeta = jnp.conj(log_zeta)
-    eta, moved = _as(log_zeta.dtype, still, step - still)
+    eta, moved = _as(log_zeta.dtype, still, step_size - still)
     z = jnp.expm1(-log_zeta) / eta
-    # The circle rests where the step moves: only 1 + ηz has slopes then.
+    # The circle rests where the step size moves: only 1 + ηz has slopes then.
     log_power = -log_zeta + jnp.log1p(moved * z * jnp.exp(log_zeta))
     power = jnp.exp(depths.astype(z.dtype)[:, None] * log_power[None, :])
     dz = jnp.exp(-log_zeta) / (eta * points)
@@ -227,7 +227,7 @@ def _around(gamma: Float[Array, ""], top: Float[Array, ""], points: int) -> Cont
 def losses(
     m: Medium,
     top: Float[Array, ""],
-    step: Float[Array, ""],
+    step_size: Float[Array, ""],
     depths: Float[Array, " depths"] | None,
     *,
     points: int,
@@ -242,7 +242,7 @@ def losses(
     Args:
         m: the medium.
         top: the edge of its spectrum.
-        step: η = γ/L > 0; γ itself at infinite depth.
+        step_size: η = γ/L > 0; γ itself at infinite depth.
         depths: ℓ; None for the limit of infinite depth.
         points: on the circle, even, at least 4 times the largest depth.
         narrow: whether N < D.
@@ -253,9 +253,9 @@ def losses(
     """
     top = jax.lax.stop_gradient(top)
     if depths is None:
-        contour = _around(step, top, points)
+        contour = _around(step_size, top, points)
     else:
-        contour = _circle(step, depths, top, points)
+        contour = _circle(step_size, depths, top, points)
     z, fixed = contour.z, jax.lax.stop_gradient(m)
     kappa = _along(fixed, jax.lax.stop_gradient(z), contour.first, narrow=narrow)
     at = jax.vmap(lambda k: _map(m, k, narrow=narrow))

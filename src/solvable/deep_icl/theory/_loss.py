@@ -62,7 +62,13 @@ class Optimum(eqx.Module):
 
 
 def loss(
-    task: Task, *, gamma: Any = None, step: Any = None, depth: Any = 1, points: int | None = None
+    task: Task,
+    *,
+    gamma: Any = None,
+    step_size: Any = None,
+    depth: Any = 1,
+    points: int | None = None,
+    step: Any = None,
 ) -> Float[Array, "..."]:
     r"""The loss ⟨(f − y)²⟩ of L layers with Γ = γI.
 
@@ -74,23 +80,24 @@ def loss(
         task: the context law.
         gamma: γ ≥ 0, of any shape; of `FixedStructure` a number for Γ = γI, or Γ's diagonal on the
             last axis; or
-        step: γ/L, at which one evaluation gives all depths.
+        step_size: γ/L, at which one evaluation gives all depths.
         depth: L, one or several; None or infinity for the limit.
         points: on the contour of the equivalent; enough for 10 digits unless given.
+        step: deprecated, the old name of step_size.
 
     Returns:
         The losses, of shape (gamma's shape, depth's shape).
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
     >>> rrs = RotatedStructure(nu=1.25, beta=1.0, dim=200, width=60, context=100)
-    >>> print(loss(rrs, step=0.6, depth=[1, 2]).round(8))
+    >>> print(loss(rrs, step_size=0.6, depth=[1, 2]).round(8))
     [0.74672763 0.57493919]
     """
     check_task(task)
     depths = depths_of(depth)
-    places, by_step = gammas_of(gamma, step)
-    if by_step and np.isinf(depths).any():
-        raise ValueError("gamma, not step, must be given where depth is infinite")
+    places, by_step_size = gammas_of(gamma, step_size, step)
+    if by_step_size and np.isinf(depths).any():
+        raise ValueError("gamma, not step_size, must be given where depth is infinite")
     if points is not None:
         points = validation.whole("points", points, 8, medium.MAX_POINTS)
         if points % 2:
@@ -103,15 +110,15 @@ def loss(
     shape = places.shape[:-1] if along else places.shape
     if numbers.size == 0:
         return stage(np.zeros((*shape, *depths.shape)))
-    _, values = unpacked(_values(task, rows, depths.ravel(), by_step, points))
+    _, values = unpacked(_values(task, rows, depths.ravel(), by_step_size, points))
     return stage(values.reshape((*shape, *depths.shape)))
 
 
 def _values(
-    task: Task, rows: Any, depths: np.ndarray, by_step: bool, points: int | None
+    task: Task, rows: Any, depths: np.ndarray, by_step_size: bool, points: int | None
 ) -> Float[Array, "rows depths"]:
     """The loss at every row and depth."""
-    name = "step" if by_step else "gamma"
+    name = "step_size" if by_step_size else "gamma"
     noisy = check_noise(task)
     if is_population(task):
         s = spectral(task)
@@ -121,26 +128,31 @@ def _values(
         for deep in depths:
             check_growth(f"{name} times lam" if along else name, loads, top, float(deep))
         if is_known(s, rows):
-            return stage(known_losses(s, places, depths, by_step))
+            return stage(known_losses(s, places, depths, by_step_size))
         layers = stage(depths)
-        factor = layers if by_step else jnp.ones_like(layers)
+        factor = layers if by_step_size else jnp.ones_like(layers)
         each = jax.vmap(lambda g, f, d: spectral_loss(s, g * f, d), (None, 0, 0))
         return jax.vmap(lambda g: each(g, factor, layers))(stage(rows))
     if isinstance(task, FixedStructure):
-        columns = [_fixed(task, rows, float(d), by_step, noisy, points) for d in depths]
+        columns = [_fixed(task, rows, float(d), by_step_size, noisy, points) for d in depths]
         xp, *values = unpacked(*columns)
         return stage(xp.stack(values, 1))
     assert isinstance(task, RotatedStructure)
-    return _rotated(task, rows, depths, by_step, noisy, points)
+    return _rotated(task, rows, depths, by_step_size, noisy, points)
 
 
 def _fixed(
-    task: FixedStructure, rows: Any, depth: float, by_step: bool, noisy: bool, points: int | None
+    task: FixedStructure,
+    rows: Any,
+    depth: float,
+    by_step_size: bool,
+    noisy: bool,
+    points: int | None,
 ) -> Float[Array, " rows"]:
     """Contexts of P tokens, Γ diagonal: the equivalent of S = Γ^½ΣΓ^½, exact for one layer."""
     law = fixed_law(task)
     full = rows[:, None] * np.ones((1, task.dim)) if rows.ndim == 1 else rows
-    full = full * (depth if by_step else 1.0)
+    full = full * (depth if by_step_size else 1.0)
     if depth == 1.0:
         return single_layer_loss(law, full)
     xp, full, lam = unpacked(full, task.lam)
@@ -209,26 +221,26 @@ def _rotated(
     task: RotatedStructure,
     rows: Any,
     depths: np.ndarray,
-    by_step: bool,
+    by_step_size: bool,
     noisy: bool,
     points: int | None,
 ) -> Float[Array, "rows depths"]:
-    """The equivalent; all depths at once at a given step."""
+    """The equivalent; all depths at once at a given step size."""
     _refuse_many(task.dim, max(points or medium.points_for(float(d)) for d in depths))
     narrow = task.width < task.dim
     m = medium.medium_of(task)
     xp, places, top = unpacked(rows, medium.upper_edge(m, narrow))
     for deep in depths:
-        check_growth("step" if by_step else "gamma", places, top, float(deep))
+        check_growth("step_size" if by_step_size else "gamma", places, top, float(deep))
 
-    def at(steps: Any, layers: Any, count: int) -> Any:
+    def at(step_sizes: Any, layers: Any, count: int) -> Any:
         _refuse_many(task.dim, count)
         options = {"points": count, "narrow": narrow, "noisy": noisy}
-        values, residual = medium.totals(m, task.noise, stage(steps), layers, **options)
+        values, residual = medium.totals(m, task.noise, stage(step_sizes), layers, **options)
         medium.settled(residual)
         return values
 
-    if by_step:
+    if by_step_size:
         count = points or medium.points_for(float(depths.max()))
         return at(places, stage(depths), count)
     columns = []
@@ -302,8 +314,8 @@ def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
         "a task with finite width or context", task, why="the best γ of its equivalent is found"
     )
     curve = RotatedDescent(task, depth)
-    step = medium.best_step(lambda eta: curve.slope(eta * depth), float(edge(task)))
-    gamma = step * depth
+    eta = medium.best_step_size(lambda eta: curve.slope(eta * depth), float(edge(task)))
+    gamma = eta * depth
     return gamma, curve.loss(gamma)
 
 

@@ -21,7 +21,7 @@ from ._fixed import FixedLaw
 
 MIN_POINTS = 64
 MAX_POINTS = 2**15
-SMALL = 1e-4  # steps, times the edge, below which the slope is interpolated from that at 0
+SMALL = 1e-4  # γ/L, times the edge, below which the slope is interpolated from that at 0
 RESIDUAL = 1e-9
 
 
@@ -83,42 +83,42 @@ def total(
     medium: Medium,
     top: Float[Array, ""],
     noise: Float[Array, ""],
-    step: Float[Array, ""],
+    step_size: Float[Array, ""],
     depths: Float[Array, " depths"] | None,
     *,
     points: int,
     narrow: bool,
     noisy: bool,
 ) -> tuple[Float[Array, " depths"], Float[Array, ""]]:
-    """Bias and noise together, also at step 0, and the residual; `top` is the medium's edge."""
+    """Bias and noise together, also at γ = 0, and the residual; `top` is the medium's edge."""
     top = jax.lax.stop_gradient(top)
     tiny = 1e-6 * SMALL / top
     found = losses(
-        medium, top, jnp.maximum(step, tiny), depths, points=points, narrow=narrow, noisy=noisy
+        medium, top, jnp.maximum(step_size, tiny), depths, points=points, narrow=narrow, noisy=noisy
     )
     value = found.bias + noise**2 * found.noise
-    value = jnp.where(step > tiny, value, jnp.sum(medium.share))
-    return jnp.where(step >= 0.0, value, jnp.nan), found.residual
+    value = jnp.where(step_size > tiny, value, jnp.sum(medium.share))
+    return jnp.where(step_size >= 0.0, value, jnp.nan), found.residual
 
 
 def totals(
     medium: Medium,
     noise: Float[Array, ""],
-    steps: Float[Array, " steps"],
+    step_sizes: Float[Array, " sizes"],
     depths: Float[Array, " depths"] | None,
     **options: Any,
-) -> tuple[Float[Array, "steps depths"], Float[Array, ""]]:
-    """`total` at many steps, and the largest residual."""
+) -> tuple[Float[Array, "sizes depths"], Float[Array, ""]]:
+    """`total` at many step sizes, and the largest residual."""
     top = upper_edge(medium, options["narrow"])
-    if not is_known(medium, noise, steps):
-        return _totals(medium, top, noise, steps, depths, **options)
-    # Step by step: another number of them, or of depths, compiles nothing.
+    if not is_known(medium, noise, step_sizes):
+        return _totals(medium, top, noise, step_sizes, depths, **options)
+    # One by one: another number of them, or of depths, compiles nothing.
     count = 0 if depths is None else depths.size
     layers = depths
     if depths is not None:
         # One depth is filled up as well: against the sums over directions it costs nothing.
         layers = stage(np.asarray(depths)[padding(count, time_bucket(max(2, count)))])
-    each = np.asarray(steps)
+    each = np.asarray(step_sizes)
     pairs = [total(medium, top, noise, stage(x), layers, **options) for x in each]
     values = np.stack([np.asarray(value)[: count or 1] for value, _ in pairs])
     return stage(values), stage(np.max([np.asarray(x) for _, x in pairs]))
@@ -129,12 +129,12 @@ def _totals(
     medium: Medium,
     top: Float[Array, ""],
     noise: Float[Array, ""],
-    steps: Float[Array, " steps"],
+    step_sizes: Float[Array, " sizes"],
     depths: Float[Array, " depths"] | None,
     **options: Any,
-) -> tuple[Float[Array, "steps depths"], Float[Array, ""]]:
+) -> tuple[Float[Array, "sizes depths"], Float[Array, ""]]:
     values, residuals = jax.lax.map(
-        lambda eta: total(medium, top, noise, eta, depths, **options), steps
+        lambda eta: total(medium, top, noise, eta, depths, **options), step_sizes
     )
     return values, jnp.max(residuals)
 
@@ -153,29 +153,29 @@ def medium_descent(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Loss and ``−d𝓛/dγ`` at one γ ≥ 0; elsewhere no number.
 
-    At γ = 0 the slope is exactly ``−2 (N/D) Σ a_k λ_k``; very small steps would lose its digits and
-    are interpolated.
+    At γ = 0 the slope is exactly ``−2 (N/D) Σ a_k λ_k``; at very small γ/L it would lose digits and
+    is interpolated.
     """
     low = SMALL / jax.lax.stop_gradient(top)
-    step = gamma / depth
+    step_size = gamma / depth
     options = {"points": points, "narrow": narrow, "noisy": noisy}
 
-    def value(step: Float[Array, ""]) -> Float[Array, ""]:
-        return total(medium, top, noise, step, depth[None], **options)[0][0]
+    def value(step_size: Float[Array, ""]) -> Float[Array, ""]:
+        return total(medium, top, noise, step_size, depth[None], **options)[0][0]
 
     share = jnp.sum(medium.share)
     portion = medium.width / medium.dim if narrow else jnp.ones_like(noise)
     first = 2.0 * portion * jnp.sum(medium.share * medium.lam)
-    found, slope = jax.jvp(value, (jnp.maximum(step, low),), (jnp.ones_like(step),))
+    found, slope = jax.jvp(value, (jnp.maximum(step_size, low),), (jnp.ones_like(step_size),))
     slope = -slope / depth
-    part = jnp.clip(step / low, 0.0, 1.0)
-    slope = jnp.where(step < low, (1.0 - part) * first + part * slope, slope)
-    found = jnp.where(step < low, share - gamma * first, found)
-    good = step >= 0.0
+    part = jnp.clip(step_size / low, 0.0, 1.0)
+    slope = jnp.where(step_size < low, (1.0 - part) * first + part * slope, slope)
+    found = jnp.where(step_size < low, share - gamma * first, found)
+    good = step_size >= 0.0
     return jnp.where(good, found, jnp.nan), jnp.where(good, slope, jnp.nan)
 
 
-def best_step(slope: Callable[[float], float], top: float) -> float:
+def best_step_size(slope: Callable[[float], float], top: float) -> float:
     """Where the slope −d𝓛/dη, positive at first, vanishes; near 2/edge."""
     low, high = 1e-3 / top, 2.0 / top
     while slope(low) <= 0.0 and low > 1e-9 / top:

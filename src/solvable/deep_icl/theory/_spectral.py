@@ -58,7 +58,7 @@ def spectral_loss(
 
 
 def known_losses(
-    s: Spectral, gamma: np.ndarray, depths: np.ndarray, by_step: bool = False
+    s: Spectral, gamma: np.ndarray, depths: np.ndarray, by_step_size: bool = False
 ) -> np.ndarray:
     """`spectral_loss` at rows of γ (or γ/L) and at depths, (rows, depths), on the host."""
     lam, share, noise, least = (np.asarray(x) for x in s)
@@ -67,7 +67,7 @@ def known_losses(
     places = gamma[:, None, None] if gamma.ndim == 1 else gamma[:, None, :]
     for part in np.array_split(places, max(1, len(gamma) * depths.size * lam.size // _ENTRIES)):
         with np.errstate(over="ignore"):
-            load = (part * column if by_step else part) * lam
+            load = (part * column if by_step_size else part) * lam
             log, sign = log_left(
                 load, np.broadcast_to(column, np.broadcast_shapes(load.shape, column.shape))
             )

@@ -16,7 +16,7 @@ from ...reproduce import Claim, Figure, Quote, Size, Statement, stage
 from ...reproduce.claim import Kind
 from ...style import THEORY, TRAINING, colour, panels
 from .. import exact_flow
-from ..theory._zeroth import residual
+from ..theory import zeroth_residual
 
 SEED = 0
 TARGET = 1.0  # Λ
@@ -77,7 +77,7 @@ def closed_form(matrix: Any, v: Any, w: Any, rate: float, t: Any) -> Array:
 
     plus, minus = (jnp.sqrt(form(x, x)) for x in (v + w, v - w))
     target, at = jnp.full_like(plus, TARGET), jnp.full_like(plus, rate)
-    return TARGET + residual(plus, minus, form(v, w), target, at, t[None, :])
+    return TARGET + zeroth_residual(plus, minus, form(v, w), target, at, t[None, :])
 
 
 def descend(matrix: Any, v: Any, w: Any, lr: float, time: float) -> np.ndarray:

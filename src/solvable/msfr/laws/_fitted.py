@@ -14,8 +14,7 @@ from ...numerics.streaming import sum_rows
 from ...scaling import Formula
 from ..start import Init
 from ..task import Task
-from ..theory import Order
-from ..theory._loss import MAX_TIME, ORDERS, initial_residual, kernel_of, starts
+from ..theory import MAX_TIME, ORDERS, Order, initial_residual, kernel_of, starts
 
 Resource = Literal["t", "D", "N"]
 RESOURCES = ("t", "D", "N")

@@ -15,9 +15,9 @@ from ...compiling import jit, stage
 from ...numerics.streaming import in_blocks
 from ..start import Init
 from ..task import Task
-from ..theory import Order
-from ..theory._exact import Resampled
-from ..theory._loss import (
+from ..theory import (
+    Order,
+    Resampled,
     Rows,
     initial_residual,
     kernel_of,

@@ -16,8 +16,7 @@ from ...numerics.host import numbers
 from ...scaling import longest_window
 from ..start import Init
 from ..task import Task
-from ..theory import ORDERS, Order
-from ..theory._loss import initial_residual, starts
+from ..theory import ORDERS, Order, initial_residual, starts
 from ._exponents import Regime
 
 F = TypeVar("F", bound=Callable[..., Any])

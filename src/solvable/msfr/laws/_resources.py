@@ -14,9 +14,15 @@ from ...compiling import jit, stage
 from ...numerics.streaming import in_blocks
 from ..start import Init
 from ..task import Task
-from ..theory import Order
-from ..theory._exact import Resampled
-from ..theory._loss import Rows, joint_loss, rows_of, shared_flow, shares_everything
+from ..theory import (
+    Order,
+    Resampled,
+    Rows,
+    joint_loss,
+    rows_of,
+    shared_flow,
+    shares_everything,
+)
 from ._exponents import Regime, exponents_of
 from ._law import PER_DECADE, Law, check_law, decades, worked_out
 from ._shape import residuals, saddle, shape_of

@@ -15,10 +15,17 @@ from ...numerics.quadrature import Antiderivative
 from ...numerics.streaming import in_blocks
 from ..start import Init
 from ..task import Task
-from ..theory import Order, loss
-from ..theory._exact import Resampled
-from ..theory._loss import kernel_of, read, shared_flow, shares_everything, starts
-from ..theory._modes import Start
+from ..theory import (
+    Order,
+    Resampled,
+    Start,
+    kernel_of,
+    loss,
+    read,
+    shared_flow,
+    shares_everything,
+    starts,
+)
 
 _CELLS = 4000
 _BLOCK = 4096  # times read at once

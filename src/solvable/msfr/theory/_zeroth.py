@@ -97,7 +97,7 @@ def brackets(
     return jnp.where(far, far_g, near_g), jnp.where(far, far_h, near_h)
 
 
-def residual(
+def zeroth_residual(
     plus: Values, minus: Values, initial: Values, target: Values, rate: Values, time: Values
 ) -> Values:
     """``f(t) − Λ`` of one mode, to relative accuracy: ``(f0 − Λ)/(B_g B_h)``.
@@ -144,7 +144,7 @@ def residual(
 def order_zero(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
     """f⁰ − Λ for every task at its own data-weighted times p t."""
     root = jnp.sqrt(start.context)
-    return residual(
+    return zeroth_residual(
         (root * start.along(1.0))[:, None],
         (root * start.along(-1.0))[:, None],
         start.leading_prediction[:, None],
@@ -180,7 +180,7 @@ def order_one(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "
 
     def moved(plus: Values, minus: Values, initial: Values, target: Values, rate: Values) -> Values:
         columns = (x[:, None] for x in (plus, minus, initial, target, rate))
-        return residual(*columns, time=time)
+        return zeroth_residual(*columns, time=time)
 
     value, change = jax.jvp(moved, at, along)
     return value + change

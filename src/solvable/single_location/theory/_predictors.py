@@ -13,7 +13,7 @@ from scipy.special import erfcx
 from ... import memory, validation
 from ...compiling import jit, stage
 from ...numerics.roots import root_between
-from ..task import EVEN, MAX_DIM, MAX_LAM, MIN_DIM, Law, Task, check_task, law_of
+from ..task import EVEN, LIMITS, MAX_LAM, Law, Task, check_task, law_of
 from ._arguments import inverse_temperature
 from ._miss import miss_of
 from ._pointwise import pointwise
@@ -165,7 +165,7 @@ def optimal_path(dims: Sequence[int], exponent: Any, *, gamma: Any = EVEN) -> Op
     validation.shaped("exponent", power, ())
     validation.within("exponent", power, 0.0, 2.0)
     try:
-        sizes = [validation.whole("dims", d, MIN_DIM, MAX_DIM) for d in dims]
+        sizes = [LIMITS["dim"].checked("dims", d) for d in dims]
     except TypeError:
         raise ValueError(f"dims must be a list of whole numbers, not {dims!r}") from None
     lengths = [max(2, round(d ** float(power))) for d in sizes]

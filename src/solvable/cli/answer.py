@@ -1,0 +1,281 @@
+"""Answers of described labs, to be read, stored and looked at."""
+
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..asking import Heading, Lab, caption_of
+from .output import Rows, csv_of, points_table, whole_table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+RUNS = 8  # whose ends are shown
+_FIRST = ("step", "time")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a witness said, and what another one said at the same times.
+
+    Attributes:
+        lab: whose answer it is.
+        command: that asked.
+        data: the answer.
+        beside: that of another witness.
+        facts: what else the document tells.
+    """
+
+    lab: Lab
+    command: str
+    data: "xr.Dataset"
+    beside: "xr.Dataset | None" = None
+    facts: Mapping[str, Any] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked, of whom, with which versions."""
+        return {"lab": self.lab.name, "command": self.command, **_settings(self.data)}
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        found = {**self.settings(), **(self.facts or {}), **document_of(self.data)}
+        if self.beside is None:
+            return found
+        return {**found, "with": {**_settings(self.beside), **document_of(self.beside)}}
+
+    def dataset(self) -> "xr.Dataset":
+        """All of it; a second answer is told apart by its witness."""
+        if self.beside is None:
+            return self.data
+        names = [name for name in self.beside.data_vars if "time" in self.beside[name].dims]
+        other = self.beside[names].rename({name: f"{name}_{self._other}" for name in names})
+        return self.data.assign(other.drop_vars(["time", "step"], errors="ignore").variables)
+
+    @property
+    def _other(self) -> str:
+        return "" if self.beside is None else str(self.beside.attrs["witness"])
+
+    def csv(self) -> str:
+        """A row a point, and a run where there are several."""
+        return csv_of(rows_of(self.dataset()))
+
+    def words(self, all_written: bool) -> list[Any]:
+        """How, what, the facts, where each run ends, and some points."""
+        heading = [f"{self.lab.name}, {self.data.attrs['title']}", _wrapped(self._caption())]
+        if self.beside is not None:
+            heading.insert(1, f"with {self._other}: {self.beside.attrs['title']}")
+        shown = self._shown()
+        data = self.dataset()
+        columns = {name: _column(data, name) for name in shown}
+        return [
+            *heading,
+            "",
+            *self._facts(),
+            *self._ends(),
+            *points_table(columns, shown, all_written),
+        ]
+
+    def _caption(self) -> str:
+        """What both answers depend on."""
+        return caption_of([self.data] if self.beside is None else [self.data, self.beside])
+
+    def _shown(self) -> dict[str, str]:
+        """The columns of the table: how far it is, then what the lab shows and there is."""
+        asked = _flat(self.data)
+        first = {"step": "step", "time": "t"}
+        shown = {name: text for name, text in first.items() if name in self.data.coords}
+        for name, heading in self.lab.shown.items():
+            told = Heading(heading) if isinstance(heading, str) else heading
+            if name in self.data and (not told.given or asked.get(told.given)):
+                shown[name] = told.text
+                if self.beside is not None and name in self.beside:
+                    shown[f"{name}_{self._other}"] = f"{told.text}, {self._other}"
+        return shown
+
+    def _facts(self) -> list[Any]:
+        """Single numbers, with what they are and their errors."""
+        single = {n: x for n, x in self.data.data_vars.items() if x.dims == () and x.size == 1}
+        told = {n: x for n, x in single.items() if not str(n).endswith("_error")}
+        rows = []
+        for name, value in told.items():
+            error = single.get(f"{name}_error")
+            rows.append((value.attrs.get("long_name", str(name)), _number(value, error)))
+        heading = str(self.data.attrs["witness"])
+        return whole_table(Rows((heading, ""), rows)) if rows else []
+
+    def _ends(self) -> list[Any]:
+        """Where every run ends: a mean does not tell one end from another."""
+        ends = {name: text for name, text in self.lab.ends.items() if name in self.data}
+        if not ends or "run" not in self.data.dims:
+            return []
+        runs = self.data.sizes["run"]
+        last = {name: self.data[name].isel(time=-1).values for name in ends}
+        rows = [(str(k), *(_end(last[name][k]) for name in ends)) for k in range(min(runs, RUNS))]
+        remark = f"{RUNS} of {runs} runs; --json tells them all" if runs > RUNS else ""
+        return whole_table(Rows(("run", *ends.values()), rows, remark))
+
+    def picture(self, kind: str) -> bytes:
+        """The witness figure: theory, training and tokens as they are, a panel an axis."""
+        from ..drawing import answers
+        from .picture import saved
+
+        both = [self.data] if self.beside is None else [self.data, self.beside]
+        return saved(kind, lambda: answers(self.lab, both))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found."""
+
+    lab: Lab
+    data: "xr.Dataset"
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked, of whom, with which versions."""
+        return {"lab": self.lab.name, "command": "compare", **_settings(self.data)}
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        attrs = self.data.attrs
+        found = {name: json.loads(attrs[name]) for name in ("verdicts", "silent")}
+        more = {"first": attrs["first"], "seeds": attrs["seeds"], "agrees": bool(attrs["agrees"])}
+        return {**self.settings(), **found, **more, **document_of(self.data)}
+
+    def dataset(self) -> "xr.Dataset":
+        """All of it."""
+        return self.data
+
+    def csv(self) -> str:
+        """A row a point and a witness."""
+        return csv_of(rows_of(self.data))
+
+    def words(self, all_written: bool) -> list[Any]:
+        """Who answered, the verdicts, who is silent and why, and some points."""
+        from ..comparing import worst
+
+        attrs = self.data.attrs
+        verdicts, silent = json.loads(attrs["verdicts"]), json.loads(attrs["silent"])
+        rows = [(attrs["first"], "", "", "what the others are judged by")]
+        for name, verdict in verdicts.items():
+            gap, share = worst(self.data, name)
+            rows.append((name, f"{gap:.2g}", f"{share:.2g}", verdict))
+        rows += [(name, "", "", f"silent: {why}") for name, why in silent.items()]
+        seeds = f", means over {attrs['seeds']} seeds" if attrs["seeds"] > 1 else ""
+        columns: dict[str, Sequence[Any]] = {
+            "step": _column(self.data, "step"),
+            "time": _column(self.data, "time"),
+        }
+        shown = {"step": "step", "time": "t"}
+        for name in self.data.witness.values:
+            columns[name] = _column(self.data.sel(witness=name), "loss")
+            shown[name] = f"L, {name}"
+        return [
+            f"{self.lab.name}, its witnesses against each other{seeds}",
+            _wrapped(attrs["caption"]),
+            "",
+            *verdict_table(rows),
+            *points_table(columns, shown, all_written),
+        ]
+
+    def picture(self, kind: str) -> bytes:
+        """What every witness says, and the gaps with what is allowed."""
+        from ..drawing import compared
+        from .picture import saved
+
+        return saved(kind, lambda: compared(self.lab, self.data))
+
+
+def verdict_table(rows: Sequence[tuple[str, str, str, str]]) -> list[Any]:
+    """Witnesses with their largest gaps, the largest shares of what is allowed, and verdicts."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for heading in ("witness", "largest gap", "of allowed"):
+        table.add_column(heading, no_wrap=True, justify="left" if heading == "witness" else "right")
+    table.add_column("verdict")
+    for row in rows:
+        table.add_row(*row)
+    return [table, ""]
+
+
+def _wrapped(caption: str) -> str:
+    """A caption, broken between its parts only."""
+    width, lines = shutil.get_terminal_size().columns, [""]
+    for part in caption.split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        lines = [*lines[:-1], longer] if len(longer) < width else [*lines, part]
+    return ",\n".join(line for line in lines if line)
+
+
+def _settings(data: "xr.Dataset") -> dict[str, Any]:
+    attrs = data.attrs
+    told = {name: json.loads(attrs[name]) for name in ("versions", "question")}
+    return {"witness": attrs["witness"], **told}
+
+
+def _flat(data: "xr.Dataset") -> dict[str, Any]:
+    groups = json.loads(data.attrs["question"])
+    return {name: value for fields in groups.values() for name, value in fields.items()}
+
+
+def document_of(data: "xr.Dataset") -> dict[str, Any]:
+    """Every variable at the top under its name, nested as `dims` says.
+
+    What has axes of its own along time, such as every task's prediction, is for Zarr.
+    """
+    names = [n for n in _FIRST if n in data.coords]
+    names += [str(n) for n, x in data.data_vars.items() if "time" not in x.dims or _plain(data, x)]
+    names += [str(n) for n in data.coords if n not in names]
+    dims = {name: list(map(str, data[name].dims)) for name in names}
+    return {"dims": dims, **{name: data[name].values.tolist() for name in names}}
+
+
+def rows_of(data: "xr.Dataset") -> dict[str, list[Any]]:
+    """The columns of a table with a row a point: axes first, then what is along time."""
+    import numpy as np
+
+    along = {str(n): x for n, x in data.data_vars.items() if "time" in x.dims and _plain(data, x)}
+    inner = ("time", *(d for d in map(str, data.loss.dims) if d != "time"))
+    sizes = {dim: data.sizes[dim] for dim in inner}
+    place = np.indices(tuple(sizes.values())).reshape(len(sizes), -1)
+    index = dict(zip(inner, place, strict=True))
+    columns = {n: data[n].values[index["time"]].tolist() for n in _FIRST if n in data.coords}
+    for dim in inner[1:]:
+        known = data[dim].values if dim in data.coords else np.arange(sizes[dim])
+        columns[dim] = known[index[dim]].tolist()
+    for name, x in along.items():
+        columns[name] = x.values[tuple(index[str(dim)] for dim in x.dims)].tolist()
+    return columns
+
+
+def _plain(data: "xr.Dataset", x: "xr.DataArray") -> bool:
+    """Whether a variable has no axes but those of the loss: time, runs, witnesses."""
+    return set(x.dims) <= set(data.loss.dims)
+
+
+def _column(data: "xr.Dataset", name: str) -> list[Any]:
+    """What a table shows of a variable: means over the runs."""
+    x = data[name]
+    others = [dim for dim in x.dims if dim != "time"]
+    return (x.mean(others, skipna=False) if others else x).values.tolist()
+
+
+def _number(value: Any, error: Any) -> str:
+    """A number to read, with its standard error."""
+    number = float(value)
+    if math.isinf(number):
+        return "none"
+    if math.isnan(number):
+        return "not estimated"
+    return f"{number:.5g}" + (f" ± {float(error):.1g}" if error is not None else "")
+
+
+def _end(value: float) -> str:
+    """Four decimals, or the size of what is smaller."""
+    if value == 0.0:
+        return "0"
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.0e}"

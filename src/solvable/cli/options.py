@@ -1,0 +1,48 @@
+"""Options that come from a description: what is not given is None, and help tells the default."""
+
+from collections.abc import Iterable
+from dataclasses import make_dataclass
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ..question import Group, Parameter, brief, parameters
+
+
+def options(usual: Group, names: Iterable[str] | None = None) -> type:
+    """A group as a class that tyro reads: what is not given is None, and then as usual."""
+    kind = type(usual)
+    parts = [
+        (name, _annotated(parameter, getattr(usual, name)), None)
+        for name, parameter in parameters(kind).items()
+        if names is None or name in names
+    ]
+    doc = (kind.__doc__ or "").partition("\n\n")[0]
+    return make_dataclass(kind.__name__, parts, frozen=True, namespace={"__doc__": doc})
+
+
+def _annotated(parameter: Parameter, default: Any) -> Any:
+    kind: Any = int if parameter.whole else float
+    if parameter.words:
+        kind = Literal[parameter.words]  # pyright: ignore[reportInvalidTypeForm]
+    limits = f", {parameter.limits}" if parameter.limits else ""
+    doc, semicolon, rest = parameter.doc.partition(";")
+    hint = _hint(parameter, default)
+    arg = tyro.conf.arg(
+        help=f"{doc}{limits}{semicolon}{rest}",
+        help_behavior_hint=f"(default: {hint})" if hint else "",
+    )
+    return Annotated[kind | None, arg]
+
+
+def _hint(parameter: Parameter, default: Any) -> str:
+    if parameter.told:
+        return parameter.told
+    if default is not None:
+        return brief(default)
+    if parameter.by is None:
+        return ""
+    values = parameter.by[1]
+    if len(values) == 1:
+        return brief(next(iter(values.values())))
+    return ", ".join(f"{brief(value)} for {word}" for word, value in values.items())

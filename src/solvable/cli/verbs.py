@@ -1,0 +1,67 @@
+"""``solvable solve LAB``, ``train LAB``, ``compare LAB``: the verbs that ask a lab."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import make_dataclass
+from typing import Annotated, Any
+
+from ..asking import Lab
+from ..papers import PAPERS
+from .arguments import Command, choice
+
+VERBS = {
+    "solve": "Compute a lab's theory curve L(t).",
+    "train": "Train a lab's model and log the same curve L(t).",
+    "compare": "Ask every witness of a lab the same question, and judge the gaps.",
+}
+# Labs that have no description yet, and their own commands.
+_OWN = {
+    ("solve", "shallow_icl"): "shallow_icl.solve:SolveShallowIcl",
+    ("solve", "deep_icl"): "deep_icl.solve:SolveDeepIcl",
+    ("train", "shallow_icl"): "shallow_icl.train:TrainShallowIcl",
+    ("train", "deep_icl"): "deep_icl.train:TrainDeepIcl",
+}
+
+
+def verb(name: str, words: Sequence[str]) -> type[Command]:
+    """The command of a verb, for the lab that the next word names or else for every lab."""
+    labs = _commands(name, words[0] if words else "")
+
+    def run(self: Any) -> int:
+        """Do it for the chosen lab."""
+        return self.lab.run()
+
+    namespace = {"__doc__": VERBS[name], "labs": labs, "run": run}
+    part = ("lab", Annotated[Command, choice(labs)])
+    return make_dataclass(name.capitalize(), [part], frozen=True, namespace=namespace)
+
+
+def _commands(name: str, word: str) -> Mapping[str, type[Command]]:
+    from .. import labs
+
+    if word in PAPERS or (word and not word.startswith("-") and word in labs.names()):
+        known = labs.lab(word)
+        if can(known, name):
+            return {word: _command(known, name)}
+    return {n: _command(lab, name) for n, lab in labs.labs().items() if can(lab, name)}
+
+
+def can(lab: Lab, name: str) -> bool:
+    """Whether a lab has what a verb asks for."""
+    if (name, lab.name) in _OWN:
+        return True
+    trains = [who.trains for who in lab.witnesses.values()]
+    return {
+        "solve": False in trains,
+        "train": True in trains,
+        "compare": True in trains and len(trains) > 1,
+    }[name]
+
+
+def _command(lab: Lab, name: str) -> type[Command]:
+    if (name, lab.name) in _OWN:
+        module, _, kind = _OWN[name, lab.name].partition(":")
+        return getattr(importlib.import_module(f".{module}", __package__), kind)
+    from .asking import command
+
+    return command(lab, name)

@@ -1,0 +1,106 @@
+"""Pictures of answers: each witness in its own way of drawing, over the lab's own axes."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .asking import Axes, Lab, caption_of
+from .style import THEORY, TOKENS, TRAINING, colour, panels
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import xarray as xr
+
+FEW = 24  # marks of a curve on tokens
+RUNS = 24  # that are drawn one by one
+_HOW: Mapping[str, Mapping[str, Any]] = {"theory": THEORY, "tokens": TOKENS}
+_TOP = {"theory": 3.0, "tokens": 4.0}
+
+
+def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figure":
+    """What one or several witnesses say, a panel for each of the lab's axes that they have."""
+    shown = [axes for axes in lab.axes if any(axes.shows in data for data in found)]
+    figure, places = panels(len(shown))
+    for axes, place in zip(shown, places, strict=True):
+        for k, data in enumerate(found):
+            if axes.shows in data:
+                _drawn(place, data[axes.shows], data.attrs["witness"], axes, k, len(found) > 1)
+        _dressed(place, axes)
+    if len(found) > 1:
+        places[0].legend(fontsize=8.0)
+    _titled(figure, lab, caption_of(found))
+    return figure
+
+
+def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
+    """What every witness says of the loss; and the gaps, with what each is allowed."""
+    figure, (left, right) = panels(2)
+    axes = next((axes for axes in lab.axes if axes.shows == "loss"), Axes())
+    names = [str(name) for name in data.witness.values]
+    for k, name in enumerate(names):
+        _drawn(left, data.loss.sel(witness=name), name, axes, k, label=True)
+    _dressed(left, axes)
+    left.legend(fontsize=8.0)
+    time = data.time.values
+    for k, name in enumerate(names):
+        if name == data.attrs["first"]:
+            continue
+        gap, allowed = (_worst(data[word].sel(witness=name)) for word in ("gap", "allowed"))
+        kept = time > 0.0
+        seen = np.maximum(gap, 1e-17)  # what is equal to the last digit has a place, too
+        right.plot(time[kept], seen[kept], color=colour(k), label=name)
+        right.plot(time[kept], allowed[kept], color=colour(k), linestyle=":")
+    right.plot([], [], color="0.35", linestyle=":", label="what it is allowed")
+    right.set_xscale("log")
+    right.set_yscale("log")
+    right.set_xlabel("$t$")
+    right.set_ylabel(f"relative gap to {data.attrs['first']}")
+    right.legend(fontsize=8.0)
+    _titled(figure, lab, data.attrs["caption"])
+    return figure
+
+
+def _worst(x: "xr.DataArray") -> np.ndarray:
+    others = [dim for dim in x.dims if dim != "time"]
+    return (x.max(others) if others else x).values
+
+
+def _drawn(place: Any, x: "xr.DataArray", witness: str, axes: Axes, k: int, label: bool) -> None:
+    """One variable of one witness: a line a run, those of many runs thin."""
+    time, how = x.time.values, dict(_HOW.get(witness, TRAINING))
+    rows = np.atleast_2d(x.transpose(..., "time").values)
+    rows = rows.reshape(-1, rows.shape[-1])[:RUNS]
+    if len(rows) > 1 and "linewidth" in how:
+        how["linewidth"] *= 0.7
+    for run, values in enumerate(rows):
+        kept = np.isfinite(values) & np.isfinite(time)
+        if "x" in axes.log:
+            kept &= time > 0.0
+        if "y" in axes.log:
+            kept &= values > 0.0
+        if how.get("marker"):
+            how["markevery"] = max(1, int(kept.sum()) // FEW)
+        elif kept.sum() <= 12:
+            how |= {"marker": "o", "markersize": 3.5}
+        words = {"label": witness} if label and run == 0 else {}
+        place.plot(
+            time[kept], values[kept], color=colour(k), zorder=_TOP.get(witness, 2.0), **how, **words
+        )
+
+
+def _dressed(place: Any, axes: Axes) -> None:
+    if "x" in axes.log:
+        place.set_xscale("log")
+    if "y" in axes.log:
+        place.set_yscale("log")
+    place.set_xlabel("$t$")
+    place.set_ylabel(f"${axes.label}$")
+
+
+def _titled(figure: Any, lab: Lab, caption: str) -> None:
+    """Whose model, and at which parameters."""
+    wide = int(figure.get_figwidth() * 16)
+    words = textwrap.fill(f"{lab.name}: {caption}", wide)
+    figure.suptitle(words, fontsize=8.0, x=0.01, ha="left")

@@ -1,0 +1,173 @@
+"""Questions: ranges, defaults that depend on words, captions, documents."""
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from solvable import labs
+from solvable.question import (
+    Group,
+    Parameter,
+    Question,
+    brief,
+    fields,
+    interval,
+    parameters,
+    real,
+    whole,
+    word,
+)
+from solvable.schedule import Schedule, Times
+
+
+@dataclass(frozen=True)
+class Model(Group):
+    """What it is."""
+
+    kind: Literal["slow", "fast"] = word("slow", "which one", quiet=True)
+    rate: float | None = real(
+        None, "k", "rate", 0.0, 5.0, open_low=True, by=("kind", {"fast": 2.0})
+    )
+    size: int = whole(3, "n", "size", 1, 9)
+    shift: float = real(0.0, "δ", "shift", -1.0, 1.0, quiet=True)
+
+
+@dataclass(frozen=True)
+class Asked(Question):
+    """All of it."""
+
+    model: Model = field(default_factory=Model)
+    schedule: Schedule = field(default_factory=Schedule)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"rate": 0.0}, "rate must lie in (0, 5], not 0"),
+        ({"rate": math.nan}, "rate must lie in (0, 5], not nan"),
+        ({"rate": "two"}, "rate must be a number, not 'two'"),
+        ({"size": 2.5}, "size must be a whole number, from 1 to 9, not 2.5"),
+        ({"size": True}, "size must be a whole number, from 1 to 9, not True"),
+        ({"shift": True}, "shift must be a number, not True"),
+        ({"shift": -2}, "shift must lie in [-1, 1], not -2"),
+        ({"kind": "quick"}, "kind must be one of slow, fast, not 'quick'"),
+        ({"kind": None}, "kind must be one of slow, fast, not None"),
+        ({"size": None}, "size must be a whole number, from 1 to 9, not None"),
+        ({"shift": None}, "shift must be a number, not None"),
+        ({"sise": 2}, "sise is no field of the question; did you mean size?"),
+        ({"lr": math.inf}, "lr must lie in (0, inf), not inf"),
+        ({"steps": -1}, "steps must be a whole number, at least 0, not -1"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_by_one_sentence(given, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)) as error:
+        Asked().changed(**given)
+    assert str(error.value) == sentence
+
+
+def test_numbers_are_kept_as_what_they_are():
+    model = Model(size=4.0, shift=1, rate=None)
+    assert (model.size, type(model.size)) == (4, int)
+    assert (model.shift, type(model.shift)) == (1.0, float)
+
+
+def test_a_default_may_depend_on_a_word_and_is_refused_for_another():
+    assert Asked().settled().model.rate is None
+    assert Asked().changed(kind="fast").settled().model.rate == 2.0
+    assert Asked().changed(kind="fast", rate=3.0).settled().model.rate == 3.0
+    with pytest.raises(ValueError, match="rate is for kind fast, not slow"):
+        Asked().changed(rate=3.0).settled()
+
+
+def test_settling_twice_changes_nothing():
+    for lab in labs.labs().values():
+        if lab.question is not None:
+            once = lab.question().settled()
+            assert once.settled() == once
+
+
+def test_a_document_is_plain_data_and_can_be_asked_again():
+    question = Asked().changed(kind="fast", size=5).settled()
+    text = json.dumps(question.document())
+    assert Asked.of(text) == question
+    assert Asked.of(question.document()) == question
+    assert Asked.of({"model": {"size": 7}}).model.size == 7
+    with pytest.raises(ValueError, match="modell is no group of the question; it has model, sch"):
+        Asked.of({"modell": {}})
+    with pytest.raises(ValueError, match="document must be an object of groups, not a list"):
+        Asked.of("[1]")
+    with pytest.raises(ValueError, match="document must be JSON"):
+        Asked.of("{")
+
+
+def test_captions_name_quiet_fields_where_they_are_not_usual():
+    names = list(parameters(Model))
+    assert Asked().settled().caption(names) == "n = 3"
+    told = Asked().changed(kind="fast", shift=0.5).settled().caption(names)
+    assert told == "kind = fast, k = 2, n = 3, δ = 0.5"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        (Parameter("", "", 1, 10, open_low=True), "in (1, 10]"),
+        (Parameter("", "", 0.0, open_low=True), "above 0"),
+        (Parameter("", "", 0.0), "at least 0"),
+        (Parameter("", "", -1e6, 1e6), "of size at most 1e6"),
+        (Parameter("", "", 1, whole=True), "at least 1"),
+        (Parameter("", "", 1, 10**12, whole=True), "from 1 to 1e12"),
+        (Parameter("", ""), ""),
+    ],
+)
+def test_ranges_are_told_in_words(parameter, words):
+    assert parameter.limits == words
+
+
+def test_numbers_are_brief():
+    assert interval(-math.inf, math.inf) == "(-inf, inf)"
+    assert [brief(x) for x in (20_000, 10**7, 1e-3, 0.1 + 0.2)] == ["20000", "1e7", "0.001", "0.3"]
+
+
+def test_the_last_time_must_come_after_the_first():
+    with pytest.raises(ValueError, match=r"t_max must lie in \(5, 1e\+300\], not 2"):
+        Times(t_min=5.0, t_max=2.0)
+    grid = Times(t_min=0.3, t_max=7.7, points=5).grid()
+    assert (grid[0], grid[-1], len(grid)) == (0.3, 7.7, 5)
+
+
+def test_points_are_evenly_spaced_in_log_step_unless_told_otherwise():
+    assert Schedule().pace() == {"steps": 5000, "log_every": None, "log_points": 200}
+    assert Schedule(log_every=7).pace()["log_points"] is None
+
+
+@pytest.mark.parametrize("lab", ["msfr", "single_location"])
+def test_the_typed_api_has_the_ranges_of_the_description(lab):
+    """Every end of every range, asked of the description and of the library's own types."""
+    import importlib
+
+    import numpy as np
+
+    module = importlib.import_module(f"solvable.{lab}")
+    described = labs.lab(lab).described
+    usual = {k: v for k, v in vars(described().task).items()}
+    for name, parameter in parameters(type(described().task)).items():
+        for end, step in ((parameter.low, -1), (parameter.high, 1)):
+            if not math.isfinite(end):
+                continue
+            beyond = end + step if parameter.whole else np.nextafter(end, step * math.inf)
+            inside = [] if step < 0 and parameter.open_low else [end]
+            outside = [beyond] if inside else [beyond, end]
+            for value in inside:
+                module.Task(**(usual | {name: value}))
+                described().changed(**{name: value})
+            for value in outside:
+                with pytest.raises(ValueError, match=f"^{name} must") as typed:
+                    module.Task(**(usual | {name: value}))
+                with pytest.raises(ValueError, match=f"^{name} must") as asked:
+                    described().changed(**{name: value})
+                assert str(typed.value) == str(asked.value)
+    assert set(usual) <= set(fields(described))
