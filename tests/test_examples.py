@@ -76,7 +76,7 @@ def blocks(file):
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
-TOLD = ["msfr", "shallow_icl", "single_location", "deep_icl", "scaling"]
+TOLD = ["msfr", "a lab by name", "shallow_icl", "single_location", "deep_icl", "scaling"]
 
 
 @pytest.mark.parametrize("place", range(len(TOLD)), ids=TOLD)
@@ -84,6 +84,11 @@ def test_the_python_of_the_readme_runs(place):
     code = blocks("README.md")
     assert len(code) == len(TOLD)
     exec(compile(code[place], "README.md", "exec"), {})
+
+
+def test_the_python_of_the_page_on_asking_runs():
+    (code,) = blocks("docs/ask.md")
+    exec(compile(code, "docs/ask.md", "exec"), {})
 
 
 def test_the_python_of_the_page_on_scaling_runs():

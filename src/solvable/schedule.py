@@ -21,7 +21,7 @@ class Schedule(Group):
     steps: int = whole(5000, "", "number of steps", quiet=True)
     seed: int = whole(0, "", "seed of all that is drawn", quiet=True)
     log_every: int | None = whole(
-        None, "", "steps between two points of the curve, instead of log_points", 1, quiet=True
+        None, "", "steps between two points of the curve; instead of log_points", 1, quiet=True
     )
     log_points: int | None = whole(
         None,

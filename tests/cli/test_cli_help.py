@@ -31,9 +31,13 @@ COMMANDS = (
     ["train", "shallow_icl"],
     ["train", "single_location"],
     ["train", "deep_icl"],
+    ["compare"],
+    ["compare", "msfr"],
+    ["compare", "single_location"],
     ["fit"],
     ["plan"],
     ["cite"],
+    ["new-lab"],
     ["completion"],
 )
 

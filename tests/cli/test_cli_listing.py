@@ -20,6 +20,11 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     assert all(set(claim["known"].values()) == {"holds corrected"} for claim in quoted)
     (softmax,) = (claim for claim in claims if claim["id"] == "msfr/fig5/compute")
     assert softmax["known"]["quick"] == "fails"
+    asked, witnesses = labs[0].pop("question"), labs[0].pop("witnesses")
+    assert asked["task"]["alpha"]["default"] == 1.8
+    assert (asked["task"]["alpha"]["low"], asked["task"]["alpha"]["symbol"]) == (1.0, "α")
+    assert list(witnesses) == ["theory", "reduced", "tokens"]
+    assert (labs[-1]["question"], labs[-1]["witnesses"]) == ({}, {})
     counts = labs[0].pop("counts")
     assert sum(counts.values()) == len(claims)
     assert "regression" not in labs[-1]["counts"]

@@ -206,6 +206,7 @@ HOST = {
         lambda v: msfr.train_brute(TASK, msfr.Init(v, 0.1), lr=0.1, steps=2, data=4),
         {"v": 0.1},
     ),
+    "adamw": (msfr.adamw, {"lr": 5e-3}),
     "LinearAttention": (
         lambda v: msfr.LinearAttention.start(TASK, msfr.Init(v, 0.1)),
         {"v": 0.1},

@@ -43,6 +43,7 @@ CALLS = {
     "train": lambda: msfr.train(TASK, INIT, optimizer=ADAM, steps=1),
     "train, softmax": lambda: msfr.train(TASK, SOFTMAX, optimizer=ADAM, steps=1),
     "train_brute": lambda: msfr.train_brute(TASK, INIT, optimizer=ADAM, steps=1, data=3),
+    "adamw": lambda: msfr.adamw(5e-3),
     "train_tokens": lambda: msfr.train_tokens(LINEAR, TOKENS, optimizer=ADAM, steps=1),
 }
 RESULTS = {"Exponents", "Frontier", "Law", "Run", "Tokens"}  # what the others give

@@ -247,7 +247,8 @@ def command(lab: Lab, verb: str) -> type[Command]:
         own.append(("resume", _path(words), None))
         base, doc = TrainLab, "Train, and log the curve that solve computes."
     else:
-        names = [name for witness in lab.witnesses for name in lab.taken(witness)]
+        taken = [name for witness in lab.witnesses for name in lab.taken(witness)]
+        names = [name for name in taken if name not in ("log_every", "log_points")]
         own.append(("points", _count("points of the grid, evenly spaced in log step"), 40))
         own.append(("seeds", _count("seeds, where witnesses agree in law only"), 16))
         base = CompareLab

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from ..question import groups, parameters
 from .arguments import Flag
 from .compute import ComputeOptions
 from .screen import print_json, print_rich
 
 if TYPE_CHECKING:
     from ..asking import Lab
+    from ..question import Parameter
     from ..reproduce import Figure
 
 
@@ -67,6 +69,7 @@ def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
             for f in figures
         ],
         "counts": _counts(figures),
+        **_asked(lab),
         "claims": [
             {
                 "id": s.id,
@@ -82,6 +85,32 @@ def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
     }
 
 
+def _asked(lab: "Lab") -> dict[str, Any]:
+    """What can be asked of a lab, and who answers."""
+    if lab.question is None:
+        return {"witnesses": {}, "question": {}}
+    usual = lab.question().settled()
+    return {
+        "witnesses": {
+            name: {"title": who.title, "trains": who.trains, "takes": lab.taken(name)}
+            for name, who in lab.witnesses.items()
+        },
+        "question": {
+            key: {
+                name: {"default": getattr(getattr(usual, key), name), **_told(parameter)}
+                for name, parameter in parameters(group).items()
+            }
+            for key, group in groups(lab.question).items()
+        },
+    }
+
+
+def _told(parameter: "Parameter") -> dict[str, Any]:
+    """What a slider needs to know."""
+    names = ("symbol", "doc", "low", "high", "open_low", "whole", "words")
+    return {name: getattr(parameter, name) for name in names}
+
+
 def _table(lab: "Lab") -> Any:
     from rich import box
     from rich.table import Table
@@ -92,6 +121,7 @@ def _table(lab: "Lab") -> Any:
         (f"{paper.lab}  ", "bold"),
         (paper.title, "bold"),
         f"\n{', '.join(paper.authors)}; {paper.venue} {paper.year}",
+        f"\nwitnesses: {', '.join(lab.witnesses)}" if lab.witnesses else "",
     )
     table = Table(
         title=heading,

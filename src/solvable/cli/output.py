@@ -159,9 +159,15 @@ class Labelled(Told, Protocol):
 class AnswerOptions(OutputOptions):
     """Where the answer goes; a table of some of its points unless told otherwise."""
 
-    csv: MaybeFile = None
-    """write every point into this CSV file, and what was asked beside it into FILE.json; - for
-    standard output, instead of the table"""
+    csv: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="FILE",
+            help="write every point into this CSV file, and what was asked into FILE.json; - for "
+            "standard output, instead of the table",
+            help_behavior_hint="",
+        ),
+    ] = None
     zarr: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="", metavar="DIR")] = None
     """write everything into this Zarr store, which xarray.open_zarr reads"""
 

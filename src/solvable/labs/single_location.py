@@ -92,7 +92,7 @@ class Descent(Schedule):
     log_points: int | None = whole(
         None,
         "",
-        "points of the curve, evenly spaced in log step, instead of log_every",
+        "points of the curve, evenly spaced in log step; instead of log_every",
         2,
         quiet=True,
     )

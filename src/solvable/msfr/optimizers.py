@@ -1,11 +1,13 @@
 """The paper's optimisers beside gradient descent."""
 
+from typing import Any
+
 import optax
 
 from .. import validation
 
 
-def adamw(lr: float) -> optax.GradientTransformation:
+def adamw(lr: Any) -> optax.GradientTransformation:
     """AdamW with the paper's constants.
 
     Args:
@@ -13,6 +15,7 @@ def adamw(lr: float) -> optax.GradientTransformation:
 
     Reference: Table 4.
     """
+    validation.concrete("lr", lr, why="the optimiser is made")
     rate = validation.floating("lr", lr)
     validation.shaped("lr", rate, ())
     validation.within("lr", rate, 0.0, open_low=True)

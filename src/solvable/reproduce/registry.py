@@ -5,7 +5,6 @@ import importlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from .. import asking
 from .. import labs as described
@@ -46,15 +45,9 @@ def _figures(found: asking.Lab) -> tuple[Figure, ...]:
         return tuple(getattr(importlib.import_module(module), word))
 
 
-def labs() -> Mapping[str, Any]:
-    """Every lab by its name; those of other packages that cannot be loaded are warned of."""
-    found = {}
-    for name in names():
-        try:
-            found[name] = lab(name)
-        except ValueError as error:
-            warnings.warn(str(error), stacklevel=2)
-    return found
+def labs() -> Mapping[str, asking.Lab]:
+    """Every lab by its name, with its figures; those that cannot be loaded are warned of."""
+    return described.labs(lab)
 
 
 def figure(id: str) -> Figure:
