@@ -11,6 +11,7 @@ from solvable import single_location as sl
 from solvable.asking import Lab, Witness
 from solvable.labs.msfr import Asked
 from solvable.papers import PAPERS
+from solvable.question import Question
 
 LAW = {"num_tasks": 7, "context": 12.0, "beta": 0.4, "gamma": 0.2}
 TASK = {"alpha": 1.8, "strength": 0.5, **LAW}
@@ -74,10 +75,10 @@ def test_an_answer_says_what_it_depends_on(lab):
 def test_an_answer_survives_a_zarr_store(lab, tmp_path):
     import xarray as xr
 
-    from solvable.reproduce.datasets import store
+    from solvable import stores
 
     data = lab.ask(witness="reduced", **LAW, steps=10)
-    store(data, tmp_path / "run.zarr")
+    stores.write(data, tmp_path / "run.zarr")
     with xr.open_zarr(tmp_path / "run.zarr") as found:
         assert found.load().identical(data)
 
@@ -104,6 +105,8 @@ def test_what_is_assumed_is_said(lab):
         ({"witness": "reduced", "at": [1.0]}, "at is for a witness that does not train"),
         ({"witness": "reduced", "data": 9, "batch": 9}, "data and batch cannot both be given"),
         ({"at": 1.0}, r"at must be one axis of times, not of shape \(\)"),
+        ({"at": ["a"]}, "at must be a number or an array of numbers, not"),
+        ({"question": Question()}, r"question must be a solvable\.labs\.msfr\.Asked, not Question"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_in_one_sentence(lab, given, sentence):

@@ -38,7 +38,7 @@ def test_the_allowance_is_what_the_step_is_worth(lab):
     assert told == {"theory": "agrees"}
     assert silent == {"tokens": "data or batch must be given for the tokens"}
     gap, allowed = (data[name].sel(witness="theory")[1:] for name in ("gap", "allowed"))
-    np.testing.assert_allclose(gap / (allowed / 1.2), 1.0, atol=0.02)
+    np.testing.assert_allclose(gap / (allowed / 1.2), 1.0, atol=0.05)
     coarse = worst(compare(lab, points=12, **{**SMALL, "lr": 0.02, "steps": 200}), "theory")[0]
     assert coarse / worst(data, "theory")[0] == pytest.approx(2.0, rel=0.1)
 
@@ -191,8 +191,49 @@ def test_in_law_a_shift_of_the_mean_is_found_and_the_spread_is_allowed():
     assert off["theory"].startswith("differs in law")
 
 
-def test_a_run_that_diverges_differs():
-    assert verdicts(compare(toy(), lr=50.0, steps=400))[0]["theory"] == "differs"
+def test_what_cannot_be_judged_says_why():
+    told = verdicts(compare(toy(), lr=50.0, steps=400))[0]
+    assert told["theory"].startswith("not judged: the loss is not finite at step ")
+    assert compare(toy(), lr=50.0, steps=400).attrs["agrees"] == 0
+    stiff = {"dim": 40, "length": 5, "steps": 500, "gamma": 1000.0}
+    told = verdicts(compare(solvable.lab("single_location"), **stiff))[0]
+    assert told["theory"] == "not judged: lr is too large to follow the flow"
+
+
+def test_seeds_that_all_drew_the_same_judge_nothing(lab):
+    """Ten data of which hardly one is of the second task: its share has no spread in 16 seeds."""
+    rare = {"num_tasks": 2, "alpha": 10.0, "context": 12.0, "lr": 0.01, "steps": 50, "data": 10}
+    told = verdicts(compare(lab, **rare))[0]
+    assert told["theory"] == "not judged: all seeds drew the same; --seeds takes more"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("msfr", {"strength": -0.5}),
+        ("msfr", {"w": 0.0}),
+        ("msfr", {"beta": 100.0}),
+        ("msfr", {"alpha": 10.0}),
+        ("single_location", {"lam": 0.5}),
+        ("single_location", {"kappa": 1.0}),
+        ("single_location", {"gamma": 3.0}),
+    ],
+    ids=str,
+)
+def test_a_right_theory_agrees_where_the_first_order_of_the_step_vanishes(name, given):
+    """What lr changes has no first order at some time: the second is what the step is worth."""
+    usual = SMALL if name == "msfr" else {"dim": 40, "length": 5, "steps": 500}
+    data = compare(solvable.lab(name), points=400, **{**usual, **given})
+    assert verdicts(data)[0]["theory"] == "agrees"
+    assert worst(data, "theory")[1] < 0.9
+
+
+def test_contexts_that_training_rounds_leave_the_theory_silent(lab):
+    told, silent = verdicts(compare(lab, data=40, **{**SMALL, "context": 2.5}))
+    assert told == {"tokens": "agrees"}
+    assert silent == {
+        "theory": "contexts must be whole where data is given, as training rounds them"
+    }
 
 
 @pytest.mark.parametrize(("given", "words"), [({"points": 1}, "points"), ({"seeds": 1}, "seeds")])

@@ -59,6 +59,13 @@ class Asked(Question):
         ({"size": None}, "size must be a whole number, from 1 to 9, not None"),
         ({"shift": None}, "shift must be a number, not None"),
         ({"sise": 2}, "sise is no field of the question; did you mean size?"),
+        (
+            {"self": 2},
+            "self is no field of the question; it has kind, rate, size, shift, lr, steps, seed, "
+            "log_every, log_points",
+        ),
+        ({"shift": "0.5"}, "shift must be a number, not '0.5'"),
+        ({"kind": ["slow"]}, "kind must be one of slow, fast, not ['slow']"),
         ({"lr": math.inf}, "lr must lie in (0, inf), not inf"),
         ({"steps": -1}, "steps must be a whole number, at least 0, not -1"),
     ],
@@ -100,8 +107,12 @@ def test_a_document_is_plain_data_and_can_be_asked_again():
         Asked.of({"modell": {}})
     with pytest.raises(ValueError, match="document must be an object of groups, not a list"):
         Asked.of("[1]")
-    with pytest.raises(ValueError, match="document must be JSON"):
-        Asked.of("{")
+    for broken in ("{", "[" * 100_000):
+        with pytest.raises(ValueError, match="document must be JSON"):
+            Asked.of(broken)
+    for stray in ({"lr": 0.5}, {"self": 1}, {1: 2}):
+        with pytest.raises(ValueError, match="is no field of model; it has kind, rate, size, sh"):
+            Asked.of({"model": stray})
 
 
 def test_captions_name_quiet_fields_where_they_are_not_usual():
@@ -109,6 +120,9 @@ def test_captions_name_quiet_fields_where_they_are_not_usual():
     assert Asked().settled().caption(names) == "n = 3"
     told = Asked().changed(kind="fast", shift=0.5).settled().caption(names)
     assert told == "kind = fast, k = 2, n = 3, δ = 0.5"
+    near = [Asked().changed(shift=x).settled().caption(names) for x in (0.1, 0.1 + 1e-9)]
+    assert near == ["n = 3, δ = 0.1", "n = 3, δ = 0.100000001"]
+    assert "n = 9" in Asked().changed(size=9).settled().caption(names)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +144,8 @@ def test_ranges_are_told_in_words(parameter, words):
 def test_numbers_are_brief():
     assert interval(-math.inf, math.inf) == "(-inf, inf)"
     assert [brief(x) for x in (20_000, 10**7, 1e-3, 0.1 + 0.2)] == ["20000", "1e7", "0.001", "0.3"]
+    assert brief(10**400) == str(10**400)
+    assert [brief(x) for x in (10**12, 1234567)] == ["1e12", "1234567"]
 
 
 def test_the_last_time_must_come_after_the_first():

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from tests.labs import LABS
 
-from solvable import deep_icl, msfr, saved, shallow_icl, single_location, training
+from solvable import deep_icl, msfr, saved, shallow_icl, single_location, stores, training
 
 pytestmark = pytest.mark.slow
 
@@ -213,7 +213,7 @@ def test_a_save_that_is_killed_leaves_a_whole_run(tmp_path, monkeypatch, killed)
 
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "rename", renamed)
-        patch.setattr(saved.shutil, "rmtree", removed)
+        patch.setattr(stores.shutil, "rmtree", removed)
         with pytest.raises(Killed):
             saved.save(new, path)
     assert_bitwise(saved.load(path, msfr_training()), new if killed == 3 else old)

@@ -38,6 +38,8 @@ class Witness:
             nothing is.
         in_law: fields with which, once given, it agrees with others on the average only.
         smooth: fields whose values may be traced by JAX, so that many are answered at once.
+        apart: why it answers another question than training does, of one question; "" where it
+            does not: then it is not compared.
         told: how, for one question, where the title cannot say it.
     """
 
@@ -48,6 +50,7 @@ class Witness:
     needs: Mapping[str, Any] = field(default_factory=dict)
     in_law: tuple[str, ...] = ()
     smooth: tuple[str, ...] = ()
+    apart: Callable[[Any], str] | None = None
     told: Callable[[Any], str] | None = None
 
 
@@ -272,7 +275,7 @@ class Lab:
             training.Interrupted: at Ctrl-C, with the run so far.
         """
         witness = self.chosen(witness)
-        question = (question or self.described()).changed(**given)
+        question = self.asked(question, given)
         settled, assumed = self.settled(question, witness)
         if self.witnesses[witness].trains:
             if at is not None:
@@ -284,6 +287,14 @@ class Lab:
         if resume is not None:
             raise ValueError(f"resume is for a witness that trains, not for {witness}")
         return self.labelled(self.solved(settled, witness, at), settled, witness, assumed)
+
+    def asked(self, question: Question | None, given: Mapping[str, Any]) -> Question:
+        """The question, the default one unless given, with other fields."""
+        kind = self.described
+        if question is not None and not isinstance(question, kind):
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            raise ValueError(f"question must be a {name}, not {type(question).__name__}")
+        return (question or kind()).changed(**given)
 
     def chosen(self, witness: str = "") -> str:
         """The witness of that name, or the first."""
@@ -298,7 +309,9 @@ class Lab:
         import numpy as np
         import xarray as xr
 
-        time = np.asarray(self.times.grid() if at is None else at, float)
+        from .validation import real
+
+        time = np.asarray(self.times.grid()) if at is None else real("at", at)
         if time.ndim != 1 or not time.size:
             raise ValueError(f"at must be one axis of times, not of shape {time.shape}")
         seen = self._witness(witness, question)(time)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _ROUND = 1e-9  # of sums in another order
 _SQUARE = 1e-14  # of a loss r² by its root: ΔL/L = 2Δr/r, so it grows like √(max L / L)
-_SECOND = 1.2  # for the next order in the step
+_NEXT = 1.2  # for orders of the step beyond the second
+_COARSE = 0.75  # of what halving lr changes, halving it again should change about a half
 ERRORS = 5.0  # standard errors
 
 
@@ -36,7 +37,7 @@ def compare(
     progress: "Progress | None" = None,
     **given: Any,
 ) -> "xr.Dataset":
-    """Every witness that can answer a question, at the same log-spaced steps.
+    """The losses of every witness that can answer a question, at the same log-spaced steps.
 
     Args:
         lab: which model.
@@ -50,17 +51,16 @@ def compare(
         `loss` of every witness, its `gap` to the first that trains, relative, and what is
         `allowed`. In law, all are means over seeds, five standard errors are allowed besides, and
         `errors` tells how many the gap needs. The attributes `verdicts` and `silent` are JSON
-        documents: of each witness whether it agrees or differs, and of those that did not answer,
-        why not.
+        documents: of each witness whether it agrees, differs or cannot be judged, and of those
+        that did not answer, why not.
 
     Raises:
         ValueError: with one sentence, where fewer than two witnesses can answer.
     """
-    asked = (question or lab.described()).changed(**given).settled()
+    asked = lab.asked(question, given).settled()
     points, seeds = whole_number("points", points, 2), whole_number("seeds", seeds, 2)
     whole_number("steps", asked.flat().get("steps", 1), 1)
-    crew = _Crew(lab, asked, points, seeds, progress)
-    return crew.judged()
+    return _Crew(lab, asked, points, seeds, progress).judged()
 
 
 class _Crew:
@@ -72,7 +72,7 @@ class _Crew:
         from .training import log_steps
 
         self.lab, self.question, self.progress = lab, question, progress
-        self.silent = {name: lab.refusal(question, name) for name in lab.witnesses}
+        self.silent = {name: self._refusal(name) for name in lab.witnesses}
         able = [name for name, reason in self.silent.items() if not reason]
         trained = [name for name in able if lab.witnesses[name].trains]
         if not trained:
@@ -87,81 +87,78 @@ class _Crew:
         }
         several = seeds if any(self.law.values()) else 1
         self.seeds = [schedule.seed + k for k in range(several)]
+        self.halved: dict[int, xr.DataArray] = {}
+
+    def _refusal(self, name: str) -> str:
+        apart = self.lab.witnesses[name].apart
+        return self.lab.refusal(self.question, name) or (apart(self.question) if apart else "")
 
     def _reasons(self) -> str:
         return "; ".join(f"{name}: {reason}" for name, reason in self.silent.items() if reason)
 
-    def _trained(self, witness: str, seeds: list[int], halves: int = 1) -> "xr.DataArray":
-        """Losses of as many runs as there are seeds, each at lr/halves and the same times."""
+    def _trained(self, witness: str, seeds: list[int], parts: int = 1) -> "xr.DataArray":
+        """Losses of as many runs as there are seeds, each at lr/parts and the same times."""
         import xarray as xr
 
         from .training import run_all
 
-        rate = self.question.flat()["lr"] / halves
+        rate = self.question.flat()["lr"] / parts
         asked = [self.question.changed(seed=seed, lr=rate) for seed in seeds]
         trainings = [self.lab.training(each, witness) for each in asked]
-        runs = run_all(trainings, at=(halves * self.steps).tolist(), progress=self.progress)
+        runs = run_all(trainings, at=(parts * self.steps).tolist(), progress=self.progress)
         found: Any = [run.to_xarray().loss for run in runs]
-        if halves > 1:  # the same times, but for rounding
-            found = [x.assign_coords(time=self.time, step=("time", self.steps)) for x in found]
-        else:
+        if not hasattr(self, "time"):  # of the first; of others the same, but for rounding
             self.time = found[0].time.values
+        found = [x.assign_coords(time=self.time, step=("time", self.steps)) for x in found]
         return xr.concat(found, dim="seed", join="override")
+
+    def _part(self, parts: int, law: bool) -> "xr.DataArray":
+        """The first witness at lr/parts, once for all that need it."""
+        if parts not in self.halved:
+            self.halved[parts] = self._trained(self.first, self.seeds, parts)
+        return self.halved[parts] if law else self.halved[parts].isel(seed=[0])
 
     def judged(self) -> "xr.Dataset":
         """What everybody says, and how far it is from the first that trains."""
         import xarray as xr
 
-        first = self._trained(self.first, self.seeds)
-        said, gaps, allowances, errors = {self.first: first}, {}, {}, {}
-        verdicts: dict[str, str] = {}
-        half = None
+        first = self.halved[1] = self._trained(self.first, self.seeds)
+        said, found = {self.first: first}, {}
         for name in self.others:
+            law, trains = self.law[name], self.lab.witnesses[name].trains
             try:
-                if self.lab.witnesses[name].trains:
-                    seeds = self.seeds if self.law[name] else self.seeds[:1]
-                    said[name] = self._trained(name, seeds)
+                if trains:
+                    said[name] = self._trained(name, self.seeds if law else self.seeds[:1])
                 else:
                     said[name] = self._solved(name)
-                    if half is None:
-                        half = self._trained(self.first, self.seeds, halves=2)
             except ValueError as error:
                 self.silent[name] = str(error)
                 continue
-            ours = first if self.law[name] else first.isel(seed=[0])
-            share = None
-            if not self.lab.witnesses[name].trains:
-                assert half is not None
-                share = half if self.law[name] else half.isel(seed=[0])
-            gap, allowed, error = _judge(ours, said[name], share, self.law[name])
-            gaps[name], allowances[name] = gap, allowed
-            verdicts[name] = _verdict(gap, allowed, error)
-            if error is not None:
-                errors[name] = error
-        if not gaps:
+            runs = [self._part(parts, law) for parts in ((1,) if trains else (1, 2, 4))]
+            with np.errstate(all="ignore"):  # of what diverged
+                found[name] = _judge(runs, said[name], law)
+        if not found:
             raise ValueError(f"nothing can be compared with the {self.first}: {self._reasons()}")
-        losses = {name: _mean(x) for name, x in said.items()}
+        kinds = {"gap": 0, "allowed": 1, "errors": 2}
         data = xr.Dataset(
             {
-                "loss": _stacked(losses),
-                "gap": _stacked(gaps),
-                "allowed": _stacked(allowances),
-                **({"errors": _stacked(errors)} if errors else {}),
+                "loss": _stacked({name: _mean(x) for name, x in said.items()}),
+                **{
+                    word: _stacked({name: each[k] for name, each in found.items()})
+                    for word, k in kinds.items()
+                    if word != "errors" or any(self.law[name] for name in found)
+                },
             }
         )
-        return self._labelled(data, verdicts)
+        return self._labelled(data, {name: each[3] for name, each in found.items()})
 
     def _solved(self, name: str) -> "xr.DataArray":
         data = self.lab.solved(self.question, name, self.time)
         return data.loss.expand_dims("seed").assign_coords(step=("time", self.steps))
 
     def _labelled(self, data: "xr.Dataset", verdicts: Mapping[str, str]) -> "xr.Dataset":
-        taken = dict.fromkeys(
-            name
-            for who in self.lab.witnesses
-            if who not in self.silent or not self.silent[who]
-            for name in self.lab.taken(who)
-        )
+        spoke = [name for name in self.lab.witnesses if not self.silent[name]]
+        taken = dict.fromkeys(name for who in spoke for name in self.lab.taken(who))
         label = self.lab.labelled(data, self.question, self.first)
         return label.assign_attrs(
             witness="all",
@@ -176,47 +173,70 @@ class _Crew:
 
 
 def _judge(
-    ours: "xr.DataArray", theirs: "xr.DataArray", half: "xr.DataArray | None", law: bool
-) -> tuple["xr.DataArray", "xr.DataArray", "xr.DataArray | None"]:
-    """Gap and allowance, both relative; in law, how many standard errors the gap needs of it."""
+    runs: "list[xr.DataArray]", theirs: "xr.DataArray", law: bool
+) -> tuple["xr.DataArray", "xr.DataArray", "xr.DataArray", str]:
+    """Gap and allowance, both relative, the standard errors that the gap needs, and the verdict.
+
+    Args:
+        runs: of the first witness: at lr, and for what does not train at lr/2 and lr/4.
+        theirs: what the other one says.
+        law: whether they agree on the average only.
+    """
     import xarray as xr
 
-    mean, other = _mean(ours), _mean(theirs)
+    mean, other = _mean(runs[0]), _mean(theirs)
     size: Any = abs(mean)
     most = size.max("time")
     floor = _SQUARE**2 * most  # what is left of a loss that round-off has taken
     scale = xr.where(size > floor, size, xr.where(floor > 0.0, floor, 1.0))
     gap = abs(other - mean) / scale
-    allowed = (_ROUND * size + _SQUARE * np.sqrt(most * size) + floor) / scale
-    if half is not None:
-        allowed = allowed + _SECOND * _step_share(mean, _mean(half), size) / scale
-    if not law:
-        return gap, allowed, None
-    error = np.sqrt(_variance(ours) + _variance(theirs)) / scale
-    beyond = np.maximum(gap - allowed, 0.0)
-    errors = beyond / xr.where(error > 0.0, error, np.finfo(float).tiny)
-    return gap, allowed + ERRORS * error, errors
+    rounding = (_ROUND * size + _SQUARE * np.sqrt(most * size) + floor) / scale
+    step = _step_share(*map(_mean, runs)) / scale if len(runs) > 1 else 0.0 * scale
+    error = np.sqrt(_variance(runs[0]) + _variance(theirs)) / scale if law else 0.0 * scale
+    allowed = rounding + step + ERRORS * error
+    beyond = np.maximum(gap - rounding - step, 0.0)
+    errors = xr.where(beyond > 0.0, beyond / error, 0.0)
+    finite = [x.notnull() & (abs(x) < np.inf) for x in (*runs, theirs)]
+    lost = next((x for x in finite if not bool(x.all())), None)
+    if lost is not None:
+        at = int(mean.step[_first(~lost)])
+        return gap, allowed, errors, f"not judged: the loss is not finite at step {at}"
+    off = ~(gap <= allowed)
+    if not bool(off.any()):
+        words = f" in law ({float(errors.max()):.2g} standard errors)" if law else ""
+        return gap, allowed, errors, f"agrees{words}"
+    if len(runs) > 1 and _coarse([_mean(run) / scale for run in runs]):
+        return gap, allowed, errors, "not judged: lr is too large to follow the flow"
+    if law and not bool((off & ((error > 0.0) | (off.step == 0))).any()):
+        return gap, allowed, errors, "not judged: all seeds drew the same; --seeds takes more"
+    words = f" in law ({float(errors.max()):.2g} standard errors)" if law else ""
+    return gap, allowed, errors, f"differs{words}"
 
 
-def _step_share(mean: Any, half: Any, size: Any) -> Any:
-    """How far the flow is, from runs at lr and lr/2: the larger of two extrapolations to lr = 0.
+def _step_share(whole: Any, half: Any, quarter: Any) -> Any:
+    """How far the flow may be, from runs at lr, lr/2 and lr/4.
 
-    A small distance is linear in lr; where rates differ for long it grows exponentially, and the
-    logarithm is what is linear.
+    With L(h) = L(0) + c h + d h², twice what halving changes is |c h + 3/2 d h²|, which is the
+    distance but for d h²; c may be 0 at some time. Where rates that differ have their effect for
+    long, the logarithm is what is linear in h.
     """
-    import xarray as xr
+    straight = 2.0 * abs(half - whole)
+    there = abs(whole) > 0.0
+    curved = abs(half**2 / whole.where(there, 1.0) - whole).where(there, 0.0)
+    second = 8.0 / 3.0 * abs(whole - 3.0 * half + 2.0 * quarter)
+    return _NEXT * np.maximum(straight, curved) + second
 
-    there = size > 0.0
-    ratio = xr.where(there, half / xr.where(there, mean, 1.0), 1.0)
-    straight = xr.where(there, 2.0 * abs(ratio - 1.0), 0.0) * size
-    return np.maximum(xr.where(there, straight, 2.0 * abs(half)), abs(ratio**2 - 1.0) * size)
+
+def _coarse(runs: list[Any]) -> bool:
+    """Whether halving the step again changes more than it would near the flow."""
+    whole, half, quarter = runs
+    return bool(abs(quarter - half).max() > _COARSE * abs(half - whole).max())
 
 
-def _verdict(gap: "xr.DataArray", allowed: "xr.DataArray", errors: "xr.DataArray | None") -> str:
-    found = "agrees" if bool((gap <= allowed).all()) else "differs"
-    if errors is None:
-        return found
-    return f"{found} in law ({float(errors.max(skipna=False)):.1f} standard errors)"
+def _first(where: "xr.DataArray") -> int:
+    """The first time at which something holds of any run or seed."""
+    others = [dim for dim in where.dims if dim != "time"]
+    return int(np.argmax((where.any(others) if others else where).values))
 
 
 def _mean(x: "xr.DataArray") -> "xr.DataArray":

@@ -24,10 +24,10 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
     shown = [axes for axes in lab.axes if any(axes.shows in data for data in found)]
     figure, places = panels(len(shown))
     for axes, place in zip(shown, places, strict=True):
+        _dressed(place, axes)  # first: empty axes cannot become logarithmic
         for k, data in enumerate(found):
             if axes.shows in data:
                 _drawn(place, data[axes.shows], data.attrs["witness"], axes, k, len(found) > 1)
-        _dressed(place, axes)
     if len(found) > 1:
         places[0].legend(fontsize=8.0)
     _titled(figure, lab, caption_of(found))
@@ -39,9 +39,9 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     figure, (left, right) = panels(2)
     axes = next((axes for axes in lab.axes if axes.shows == "loss"), Axes())
     names = [str(name) for name in data.witness.values]
+    _dressed(left, axes)
     for k, name in enumerate(names):
         _drawn(left, data.loss.sel(witness=name), name, axes, k, label=True)
-    _dressed(left, axes)
     left.legend(fontsize=8.0)
     time = data.time.values
     for k, name in enumerate(names):

@@ -65,14 +65,14 @@ class Parameter:
         if value is None and self.optional:
             return value
         if self.words:
-            if value not in self.words:
+            if not isinstance(value, str) or value not in self.words:
                 allowed = ", ".join(self.words)
                 raise ValueError(f"{name} must be one of {allowed}, not {spoken(value)}")
             return value
         if self.whole:
             return whole_number(name, value, self.low, self.high)
         try:
-            if value is None or isinstance(value, bool):
+            if value is None or type(value).__name__ in ("bool", "bool_", "str", "bytes"):
                 raise TypeError
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -132,9 +132,13 @@ def brief(value: Any) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    text = f"{value:g}"
-    if isinstance(value, int) and float(text) != value:
-        text = str(value)  # with all its digits
+    text = str(value) if isinstance(value, int) else f"{value:g}"
+    if (
+        isinstance(value, int)
+        and 10**6 <= abs(value) < 10**100
+        and not value % 10 ** (len(text) - 3)
+    ):
+        text = f"{value:g}"  # few digits and many zeros
     head, e, power = text.partition("e")
     return f"{head}e{int(power)}" if e else text
 
@@ -226,9 +230,9 @@ class Question:
             for name in parameters(type(group))
         }
 
-    def changed(self: Q, **given: Any) -> Q:
+    def changed(self: Q, /, **given: Any) -> Q:
         """The question with other fields, or a `ValueError` that names what there is."""
-        known = {name: key for key, group in _groups(self).items() for name in vars(group)}
+        known = fields(type(self))
         for name in given:
             if name not in known:
                 import difflib
@@ -276,14 +280,18 @@ class Question:
         """
         try:
             told = json.loads(document) if isinstance(document, str) else document
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError(f"document must be JSON, not {spoken(document)}") from None
         if not isinstance(told, Mapping):
             raise ValueError(f"document must be an object of groups, not a {type(told).__name__}")
-        known = _groups(cls())
+        known = groups(cls)
         for key, values in told.items():
             if key not in known or not isinstance(values, Mapping):
                 raise ValueError(f"{key} is no group of the question; it has {', '.join(known)}")
+            for name in values:
+                if name not in parameters(known[key]):
+                    there = ", ".join(parameters(known[key]))
+                    raise ValueError(f"{name} is no field of {key}; it has {there}")
         return cls().changed(**{n: x for values in told.values() for n, x in values.items()})
 
     def caption(self, names: Iterable[str] | None = None) -> str:
@@ -298,7 +306,10 @@ class Question:
             parameter, value = known[name], flat[name]
             if value is None or (parameter.quiet and value == usual[name]):
                 continue
-            told.append(f"{parameter.symbol or name} = {brief(value)}")
+            short = brief(value)
+            if isinstance(value, float) and value != usual[name] and float(short) != value:
+                short = repr(value)  # so that no two questions have one caption
+            told.append(f"{parameter.symbol or name} = {short}")
         return ", ".join(told)
 
 

@@ -6,8 +6,6 @@ the group "state", the arrays of the state in their order.
 
 import hashlib
 import json
-import secrets
-import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +18,8 @@ import numpy as np
 
 from .compiling import stage
 from .fingerprint import difference
+from .stores import RUN, found, is_run, quiet, replaced
 from .training import R, Run, Training, variables
-
-_KIND = "a run of solvable, format 1"
 
 
 def save(run: Run, path: str | Path, attrs: Mapping[str, str] = {}) -> None:
@@ -35,35 +32,26 @@ def save(run: Run, path: str | Path, attrs: Mapping[str, str] = {}) -> None:
     """
     import zarr
 
-    path = _found(path)
-    if path.exists() and not _is_saved(path):
+    path = found(path)
+    if path.exists() and not is_run(path):
         raise ValueError(f"save must be a new path or a saved run, not {path}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new-{secrets.token_hex(4)}")
     arrays = {name: np.asarray(array) for name, _, array in variables(run)}
     leaves = [_numbers(leaf) for leaf in jax.tree.leaves(run.state)]
     dataset = run.to_xarray().assign_attrs(
-        solvable=_KIND,
+        solvable=RUN,
         saved=dict(attrs),
         digest=_digest(arrays, leaves, run.origin),
     )
-    try:
-        with warnings.catch_warnings(), zarr.config.set({"array.write_empty_chunks": True}):
-            # Not in the specification of Zarr 3 yet; without it xarray warns whoever opens it.
-            warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+
+    def make(new: Path) -> None:
+        with quiet(), zarr.config.set({"array.write_empty_chunks": True}):
             dataset.to_zarr(new, mode="w", consolidated=False)
             state = zarr.open_group(new, mode="a").create_group("state")
             for k, leaf in enumerate(leaves):
                 state.create_array(str(k), data=leaf)
             zarr.consolidate_metadata(str(new))
-        old = _aside(path)
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            path.rename(old)
-        new.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+
+    replaced(path, make)
 
 
 def load(path: str | Path, training: Training[R]) -> R:
@@ -73,10 +61,12 @@ def load(path: str | Path, training: Training[R]) -> R:
         ValueError: if there is no saved run, if it is damaged, or if its arrays are not those of
             such a training. That it is of another problem is what `resume` says.
     """
-    path = _found(path)
+    path = found(path)
     about = _attributes(path)
     try:
-        arrays, leaves, origin = _read(path, about)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is amiss is told in one sentence
+            arrays, leaves, origin = _read(path, about)
     except Exception as error:
         raise ValueError(f"the run saved in {path} is damaged: {type(error).__name__}") from error
     if _digest(arrays, leaves, origin) != about.get("digest"):
@@ -100,7 +90,7 @@ def load(path: str | Path, training: Training[R]) -> R:
 
 def attributes(path: str | Path) -> dict[str, str]:
     """The words that a run was saved with."""
-    return dict(_attributes(_found(path)).get("saved", {}))
+    return dict(_attributes(found(path)).get("saved", {}))
 
 
 def _read(
@@ -129,34 +119,13 @@ def _filled(seen: R, arrays: Mapping[str, np.ndarray], origin: Mapping[str, str]
     return replace(seen, **filled, origin=dict(origin))
 
 
-def _found(path: str | Path) -> Path:
-    """The path, where the old run is put back if the new one did not take its place."""
-    path = Path(path).absolute()
-    if not path.exists() and _is_saved(_aside(path)):
-        _aside(path).rename(path)
-    return path
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
-
-
 def _attributes(path: Path) -> dict[str, Any]:
     """All that a saved run says of itself, or an error."""
     if not path.exists():
         raise ValueError(f"there is no saved run in {path}")
-    if not _is_saved(path):
+    if not is_run(path):
         raise ValueError(f"{path} is no saved run")
     return json.loads((path / "zarr.json").read_text())["attributes"]
-
-
-def _is_saved(path: Path) -> bool:
-    """Whether `save` has written what is there."""
-    try:
-        found = json.loads((path / "zarr.json").read_text())
-        return found["attributes"]["solvable"] == _KIND
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def _digest(

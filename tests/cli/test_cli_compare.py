@@ -81,7 +81,7 @@ def test_a_store_is_replaced_and_nothing_else_is(solvable, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years")
     done = solvable("solve", "msfr", "--points", 2, "--zarr", tmp_path / "mine")
-    assert_refused(done, "zarr must be a new path or a Zarr store, not ")
+    assert_refused(done, "zarr must be a new path or a Zarr store that is no saved run, not ")
     for points in (2, 3):
         solvable("solve", "msfr", "--points", points, "--zarr", tmp_path / "a.zarr")
         with xr.open_zarr(tmp_path / "a.zarr") as stored:
@@ -113,6 +113,40 @@ def test_a_run_is_saved_and_taken_up_again(solvable, tmp_path, lab, words):
     assert_refused(done, "resume must be a run of the same problem: its ")
     done = solvable("train", lab, *brute, "--resume", path, "--steps", 10)
     assert_refused(done, "steps must be at least 20, those done already, not 10")
+
+
+def test_what_would_lose_a_run_is_refused_before_training(solvable, tmp_path, monkeypatch):
+    words = ("train", "msfr", "--num-tasks", 3, "--steps", 2)
+    run, store = tmp_path / "run.zarr", tmp_path / "store.zarr"
+    assert solvable(*words, "--save", run).status == 0
+    assert solvable(*words, "--zarr", store).status == 0
+    monkeypatch.setattr(training.Training, "run", lambda *_, **__: pytest.fail("it trained"))
+    assert_refused(solvable(*words, "--save", store), "save must be a new path or a saved run")
+    assert_refused(solvable(*words, "--zarr", run), "a Zarr store that is no saved run, not ")
+    new = tmp_path / "new.zarr"
+    done = solvable(*words, "--save", new, "--zarr", new)
+    assert_refused(done, "zarr and save must be different files")
+    picture = tmp_path / "a.svg"
+    done = solvable(*words, "--csv", picture, "--plot", picture)
+    assert_refused(done, "plot and csv must be different files")
+
+
+def test_links_lead_to_what_is_replaced(solvable, tmp_path):
+    words = ("train", "msfr", "--num-tasks", 3, "--steps")
+    for option, name in (("--save", "run.zarr"), ("--zarr", "data.zarr")):
+        link = tmp_path / f"link-{name}"
+        link.symlink_to(tmp_path / name)  # at first to nothing
+        for steps in (2, 3):
+            assert solvable(*words, steps, option, link).status == 0
+            assert link.is_symlink()
+            with xr.open_zarr(tmp_path / name) as stored:
+                assert stored.step.values[-1] == steps
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_single_point_has_a_picture(solvable, tmp_path):
+    words = ("--num-tasks", 3, "--steps", 0, "--plot", tmp_path / "p.svg")
+    assert solvable("train", "msfr", *words).status == 0
 
 
 def test_what_is_no_saved_run_is_refused(solvable, tmp_path):

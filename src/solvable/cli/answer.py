@@ -196,7 +196,7 @@ def verdict_table(rows: Sequence[tuple[str, str, str, str]]) -> list[Any]:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for heading in ("witness", "largest gap", "of allowed"):
         table.add_column(heading, no_wrap=True, justify="left" if heading == "witness" else "right")
-    table.add_column("verdict")
+    table.add_column("verdict", min_width=16)
     for row in rows:
         table.add_row(*row)
     return [table, ""]

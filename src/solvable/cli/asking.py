@@ -13,7 +13,7 @@ from ..schedule import schedule_of
 from .answer import Answer, Comparison
 from .arguments import Command, Flag
 from .compute import ComputeOptions
-from .files import check_folder
+from .files import check_different, check_folder
 from .options import options
 from .output import AnswerOptions
 from .progress import Waiting
@@ -94,6 +94,7 @@ class TrainLab(Asking):
         """Train, and write the curve; after Ctrl-C, what there is of it."""
         self.output.check()
         check_folder("save", self.save)
+        check_different(save=self.save, zarr=self.output.zarr, csv=self.output.csv)
         brute = getattr(self, "brute", False)
         witness = "tokens" if brute else _trained(self.lab)[0]
         if self.resume is None:
@@ -113,7 +114,10 @@ class TrainLab(Asking):
         if lab != self.lab.name or who not in _trained(self.lab) or (witness or who) != who:
             here = f"{self.lab.name}, {witness}" if witness else self.lab.name
             raise ValueError(f"resume must be a run of {here}, not of {lab}, {who}")
-        return self.lab.described.of(found["question"]).changed(**self.given()), who
+        given = self.given()
+        if {"log_every", "log_points"} & set(given):  # one of them takes the place of the other
+            given = {"log_every": None, "log_points": None} | given
+        return self.lab.described.of(found["question"]).changed(**given), who
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 import os
 import secrets
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import stores
 from .screen import note
 
 if TYPE_CHECKING:
     import xarray as xr
 
 STDOUT = Path("-")
+_RUNS = ("save",)  # options that write runs, not answers
 
 
 def check_writable(option: str, path: Path | None) -> None:
@@ -36,11 +37,15 @@ def check_writable(option: str, path: Path | None) -> None:
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Raise a `ValueError` unless a Zarr store can be written at `path`, or in place of one."""
+    """Raise a `ValueError` unless a Zarr store can be written at `path`, or in place of its like.
+
+    A saved run is replaced by another one only, and another store by no run.
+    """
     if path is None:
         return
-    if path.exists() and not (path / "zarr.json").is_file():
-        raise ValueError(f"{option} must be a new path or a Zarr store, not {str(path)!r}")
+    if path.exists() and (not stores.is_store(path) or stores.is_run(path) != (option in _RUNS)):
+        kind = "a saved run" if option in _RUNS else "a Zarr store that is no saved run"
+        raise ValueError(f"{option} must be a new path or {kind}, not {str(path)!r}")
     try:
         beside = _beside(path)
         beside.mkdir(parents=True)
@@ -49,24 +54,24 @@ def check_folder(option: str, path: Path | None) -> None:
         raise _unwritable(option, path, error) from None
 
 
-def write_folder(option: str, path: Path, dataset: "xr.Dataset") -> None:
-    """Write a dataset as a Zarr store under a temporary name in the same folder, then rename."""
-    from ..reproduce.datasets import store
+def check_different(**paths: Path | None) -> None:
+    """Raise a `ValueError` if two options name one file."""
+    seen: dict[Path, str] = {}
+    for option, path in paths.items():
+        if path is None or path == STDOUT or _is_special(path):
+            continue
+        if (other := seen.setdefault(path.resolve(), option)) != option:
+            raise ValueError(
+                f"{option} and {other} must be different files, not both {str(path)!r}"
+            )
 
-    beside = _beside(path)
+
+def write_folder(option: str, path: Path, dataset: "xr.Dataset") -> None:
+    """Write a dataset as a Zarr store, whole or not at all."""
     try:
-        store(dataset, beside)
-        if path.exists():
-            old = _beside(path)
-            path.rename(old)
-            beside.rename(path)
-            shutil.rmtree(old)
-        else:
-            beside.rename(path)
+        stores.replaced(path, lambda new: stores.write(dataset, new))
     except OSError as error:
         raise _unwritable(option, path, error) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_csv(path: Path | None, json: bool) -> None:

@@ -11,6 +11,7 @@ from .arguments import Flag, MaybeFile
 from .files import (
     STDOUT,
     check_csv,
+    check_different,
     check_folder,
     check_writable,
     write_csv,
@@ -177,6 +178,7 @@ class AnswerOptions(OutputOptions):
         check_folder("zarr", self.zarr)
         if self.csv is not None and self.csv != STDOUT:
             check_writable("csv", _beside(self.csv))
+        check_different(csv=self.csv, plot=self.plot, zarr=self.zarr)
 
     def write_labelled(self, told: Labelled) -> None:
         """Write the files, settings beside tables, then standard output."""

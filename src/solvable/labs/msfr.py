@@ -102,6 +102,13 @@ class Asked(Question):
     schedule: Descent = field(default_factory=Descent)
 
 
+def _rounded(q: Asked) -> str:
+    """On a data set contexts are whole: the theory takes them as they are."""
+    if q.limits.data is None or (q.task.beta == 0.0 and q.task.context % 1.0 == 0.0):
+        return ""
+    return "contexts must be whole where data is given, as training rounds them"
+
+
 _TRAINED = ("task", "start", "limits", "schedule")
 
 LAB = Lab(
@@ -115,6 +122,7 @@ LAB = Lab(
             only={"attention": ("linear",), "batch": (None,), "optimizer": ("gd",)},
             in_law=("data",),
             smooth=("alpha", "context", "strength", "v", "w"),
+            apart=_rounded,
         ),
         "reduced": Witness(
             "{attention} attention trained with {optimizer} (exact reduction)",
