@@ -104,7 +104,7 @@ def test_what_is_assumed_is_said(lab):
         ({"batch": 8}, "batch must be left out for the theory, not 8"),
         ({"witness": "reduced", "at": [1.0]}, "at is for a witness that does not train"),
         ({"witness": "reduced", "data": 9, "batch": 9}, "data and batch cannot both be given"),
-        ({"at": 1.0}, r"at must be one axis of times, not of shape \(\)"),
+        ({"at": [[1.0]]}, r"at must be one axis of times, not of shape \(1, 1\)"),
         ({"at": ["a"]}, "at must be a number or an array of numbers, not"),
         ({"question": Question()}, r"question must be a solvable\.labs\.msfr\.Asked, not Question"),
     ],

@@ -191,6 +191,31 @@ def test_in_law_a_shift_of_the_mean_is_found_and_the_spread_is_allowed():
     assert off["theory"].startswith("differs in law")
 
 
+def test_a_step_that_is_far_too_large_judges_nothing(lab):
+    """Training that is chaotic, or grows, while all that it changes is called the step's."""
+    told = verdicts(compare(lab, context=5.0, lr=1.0, steps=50))[0]
+    assert told["theory"] == "not judged: lr is too large to follow the flow"
+    for rate in (2.1, 3.0):
+        told = verdicts(compare(toy(), lr=rate, steps=200, fault=0.5))[0]
+        assert told["theory"].startswith("not judged: ")
+
+
+def test_one_seed_stands_beside_the_first_at_that_seed(lab):
+    """Tokens agree seed by seed: their loss is of one seed, where the others' are means."""
+    data = compare(lab, data=40, seeds=3, **SMALL)
+    assert json.loads(data.attrs["alone"]) == ["tokens"]
+    np.testing.assert_allclose(data.loss.sel(witness="tokens"), data.single, rtol=1e-12)
+    assert abs(data.loss.sel(witness="reduced") / data.single - 1.0).max() > 1e-3
+    assert "single" not in compare(lab, **SMALL)
+
+
+def test_what_is_broken_is_not_silent(monkeypatch):
+    lab = toy()
+    monkeypatch.delattr(sys.modules["spring_witnesses"], "tokens")
+    with pytest.raises(ValueError, match="spring_witnesses must have a function tokens"):
+        compare(lab)
+
+
 def test_what_cannot_be_judged_says_why():
     told = verdicts(compare(toy(), lr=50.0, steps=400))[0]
     assert told["theory"].startswith("not judged: the loss is not finite at step ")

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .papers import Paper
-from .question import Question, brief, fields, groups, parameters
+from .question import Question, brief, fields, groups, parameters, spoken
 from .schedule import Times, schedule_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ RESERVED = {
     *("time", "t_min", "t_max", "output", "csv", "json", "plot", "zarr", "compute"),
     *("compile_cache", "brute", "save", "also", "with", "lab", "asked", "given", "run"),
 }
+
+
+class Broken(ValueError):
+    """A lab's own code does not do what its description says."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class LabLaw:
         return {**self.exponents, **self.settings}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Lab:
     """A solvable model: its paper, what can be asked of it, who answers, its figures and its law.
 
@@ -187,7 +191,7 @@ class Lab:
             return import_module(self.module)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ValueError(f"the witnesses of {self.name} cannot be loaded ({reason})") from error
+            raise Broken(f"the witnesses of {self.name} cannot be loaded ({reason})") from error
 
     def _witness(self, name: str, question: Question) -> Any:
         """What the lab's module makes of a question for a witness."""
@@ -196,7 +200,7 @@ class Lab:
         needs_double(f"the {name} of {self.name}")
         made = getattr(self._module, name, None)
         if made is None:
-            raise ValueError(f"{self.module} must have a function {name}, the witness")
+            raise Broken(f"{self.module} must have a function {name}, the witness")
         return made(question)
 
     def taken(self, witness: str) -> list[str]:
@@ -251,7 +255,7 @@ class Lab:
 
     def ask(
         self,
-        question: Question | None = None,
+        question: Any = None,
         witness: str = "",
         *,
         at: Any = None,
@@ -288,12 +292,12 @@ class Lab:
             raise ValueError(f"resume is for a witness that trains, not for {witness}")
         return self.labelled(self.solved(settled, witness, at), settled, witness, assumed)
 
-    def asked(self, question: Question | None, given: Mapping[str, Any]) -> Question:
+    def asked(self, question: Any, given: Mapping[str, Any]) -> Question:
         """The question, the default one unless given, with other fields."""
         kind = self.described
         if question is not None and not isinstance(question, kind):
             name = f"{kind.__module__}.{kind.__qualname__}"
-            raise ValueError(f"question must be a {name}, not {type(question).__name__}")
+            raise ValueError(f"question must be a {name}, not {spoken(question)}")
         return (question or kind()).changed(**given)
 
     def chosen(self, witness: str = "") -> str:
@@ -311,14 +315,12 @@ class Lab:
 
         from .validation import real
 
-        time = np.asarray(self.times.grid()) if at is None else real("at", at)
+        time = np.atleast_1d(self.times.grid() if at is None else real("at", at))
         if time.ndim != 1 or not time.size:
             raise ValueError(f"at must be one axis of times, not of shape {time.shape}")
         seen = self._witness(witness, question)(time)
         if "loss" not in seen:
-            raise ValueError(
-                f"the {witness} of {self.name} must tell a loss, not {', '.join(seen)}"
-            )
+            raise Broken(f"the {witness} of {self.name} must tell a loss, not {', '.join(seen)}")
         data = xr.Dataset(coords={"time": time})
         for name, value in seen.items():
             dims, array = value if isinstance(value, tuple) else (("time",), value)
@@ -347,11 +349,34 @@ class Lab:
             versions=json.dumps(versions()),
         )
 
-    def compare(self, question: Question | None = None, **options: Any) -> "xr.Dataset":
-        """Every witness that can answer, at the same times, judged; see `comparing.compare`."""
+    def compare(
+        self,
+        question: Question | None = None,
+        *,
+        points: int = 40,
+        seeds: int = 16,
+        progress: "Progress | None" = None,
+        **given: Any,
+    ) -> "xr.Dataset":
+        """Every witness that can answer, at the same log-spaced steps, judged.
+
+        Args:
+            question: what is asked; the default question unless given, changed by
+            given: single fields, such as ``alpha=2.0``.
+            points: of the grid.
+            seeds: how many, where witnesses agree in law only.
+            progress: called with (step, steps) now and then.
+
+        Returns:
+            As `comparing.compare` tells.
+        """
         from .comparing import compare
 
-        return compare(self, question, **options)
+        return compare(self, question, points=points, seeds=seeds, progress=progress, **given)
+
+    def __repr__(self) -> str:
+        asked = "" if self.question is None else f", of {', '.join(fields(self.question))}"
+        return f"Lab({self.name!r}: {', '.join(self.witnesses) or 'figures'}{asked})"
 
 
 def caption_of(answers: "Iterable[xr.Dataset]") -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .asking import Lab
+from .asking import Broken, Lab
 from .question import Question, whole_number
 from .schedule import schedule_of
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ROUND = 1e-9  # of sums in another order
 _SQUARE = 1e-14  # of a loss r² by its root: ΔL/L = 2Δr/r, so it grows like √(max L / L)
 _NEXT = 1.2  # for orders of the step beyond the second
+_WORTH = 0.5  # of the loss: where the step is worth more, the flow cannot be told from it
 _COARSE = 0.75  # of what halving lr changes, halving it again should change about a half
 ERRORS = 5.0  # standard errors
 
@@ -48,11 +49,13 @@ def compare(
         progress: called with (step, steps) now and then.
 
     Returns:
-        `loss` of every witness, its `gap` to the first that trains, relative, and what is
-        `allowed`. In law, all are means over seeds, five standard errors are allowed besides, and
-        `errors` tells how many the gap needs. The attributes `verdicts` and `silent` are JSON
-        documents: of each witness whether it agrees, differs or cannot be judged, and of those
-        that did not answer, why not.
+        `loss` of every witness, its `gap` to the first that trains, relative, what is `allowed`,
+        and whether a point is `judged`: not where the step is worth more than half of the loss. In
+        law, losses are means over seeds, five standard errors are allowed besides, and `errors`
+        tells how many the gap needs; a witness that agrees seed by seed is asked for the first
+        seed alone, beside which `single` is the first's own loss. The attributes `verdicts` and
+        `silent` are JSON documents: of each witness whether it agrees, differs or cannot be judged,
+        and of those that did not answer, why not.
 
     Raises:
         ValueError: with one sentence, where fewer than two witnesses can answer.
@@ -131,6 +134,8 @@ class _Crew:
                     said[name] = self._trained(name, self.seeds if law else self.seeds[:1])
                 else:
                     said[name] = self._solved(name)
+            except Broken:
+                raise
             except ValueError as error:
                 self.silent[name] = str(error)
                 continue
@@ -139,18 +144,17 @@ class _Crew:
                 found[name] = _judge(runs, said[name], law)
         if not found:
             raise ValueError(f"nothing can be compared with the {self.first}: {self._reasons()}")
-        kinds = {"gap": 0, "allowed": 1, "errors": 2}
-        data = xr.Dataset(
-            {
-                "loss": _stacked({name: _mean(x) for name, x in said.items()}),
-                **{
-                    word: _stacked({name: each[k] for name, each in found.items()})
-                    for word, k in kinds.items()
-                    if word != "errors" or any(self.law[name] for name in found)
-                },
-            }
-        )
-        return self._labelled(data, {name: each[3] for name, each in found.items()})
+        parts = {"loss": _stacked({name: _mean(x) for name, x in said.items()})}
+        for word in ("gap", "allowed", "judged", "errors"):
+            parts[word] = _stacked({name: each[word] for name, each in found.items()})
+        if not any(self.law[name] for name in found):
+            del parts["errors"]
+        if alone := [name for name in said if len(self.seeds) > said[name].sizes["seed"] > 0]:
+            alone = [name for name in alone if self.lab.witnesses[name].trains]
+        if alone:
+            parts["single"] = first.isel(seed=0)
+        label = self._labelled(xr.Dataset(parts), {n: each["verdict"] for n, each in found.items()})
+        return label.assign_attrs(alone=json.dumps(alone))
 
     def _solved(self, name: str) -> "xr.DataArray":
         data = self.lab.solved(self.question, name, self.time)
@@ -165,17 +169,16 @@ class _Crew:
             title="its witnesses against each other",
             first=self.first,
             seeds=len(self.seeds),
-            caption=self.question.caption(taken),
+            caption=self.question.caption(taken)
+            + (f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""),
             verdicts=json.dumps(verdicts),
             silent=json.dumps({name: why for name, why in self.silent.items() if why}),
             agrees=int(all(verdict.startswith("agrees") for verdict in verdicts.values())),
         )
 
 
-def _judge(
-    runs: "list[xr.DataArray]", theirs: "xr.DataArray", law: bool
-) -> tuple["xr.DataArray", "xr.DataArray", "xr.DataArray", str]:
-    """Gap and allowance, both relative, the standard errors that the gap needs, and the verdict.
+def _judge(runs: "list[xr.DataArray]", theirs: "xr.DataArray", law: bool) -> dict[str, Any]:
+    """Gap and allowance, both relative, which points are judged, and the verdict.
 
     Args:
         runs: of the first witness: at lr, and for what does not train at lr/2 and lr/4.
@@ -190,41 +193,46 @@ def _judge(
     floor = _SQUARE**2 * most  # what is left of a loss that round-off has taken
     scale = xr.where(size > floor, size, xr.where(floor > 0.0, floor, 1.0))
     gap = abs(other - mean) / scale
-    rounding = (_ROUND * size + _SQUARE * np.sqrt(most * size) + floor) / scale
-    step = _step_share(*map(_mean, runs)) / scale if len(runs) > 1 else 0.0 * scale
+    known = (_ROUND * size + _SQUARE * np.sqrt(most * size) + floor) / scale
+    judged = gap.notnull()
+    if len(runs) > 1:
+        worth, more = _step_share(*(_mean(run) / scale for run in runs))
+        known, judged = known + _NEXT * worth + more, worth <= _WORTH
     error = np.sqrt(_variance(runs[0]) + _variance(theirs)) / scale if law else 0.0 * scale
-    allowed = rounding + step + ERRORS * error
-    beyond = np.maximum(gap - rounding - step, 0.0)
-    errors = xr.where(beyond > 0.0, beyond / error, 0.0)
+    allowed = known + ERRORS * error
+    beyond = np.maximum(gap - known, 0.0)
+    found = {
+        "gap": gap,
+        "allowed": allowed,
+        "judged": judged.astype(float),
+        "errors": xr.where(beyond > 0.0, beyond / error, 0.0),
+    }
     finite = [x.notnull() & (abs(x) < np.inf) for x in (*runs, theirs)]
-    lost = next((x for x in finite if not bool(x.all())), None)
-    if lost is not None:
-        at = int(mean.step[_first(~lost)])
-        return gap, allowed, errors, f"not judged: the loss is not finite at step {at}"
-    off = ~(gap <= allowed)
+    if lost := [x for x in finite if not bool(x.all())]:
+        at = int(mean.step[_first(~lost[0])])
+        return {**found, "verdict": f"not judged: the loss is not finite at step {at}"}
+    off = ~(gap <= allowed) & judged
+    large = "not judged: lr is too large to follow the flow"
+    if float(judged.isel(time=slice(1, None)).mean()) < 0.5:
+        return {**found, "verdict": large}
+    most_errors = float(found["errors"].where(judged, 0.0).max())
+    words = f" in law ({most_errors:.2g} standard errors)" if law else ""
     if not bool(off.any()):
-        words = f" in law ({float(errors.max()):.2g} standard errors)" if law else ""
-        return gap, allowed, errors, f"agrees{words}"
+        return {**found, "verdict": f"agrees{words}"}
     if len(runs) > 1 and _coarse([_mean(run) / scale for run in runs]):
-        return gap, allowed, errors, "not judged: lr is too large to follow the flow"
+        return {**found, "verdict": large}
     if law and not bool((off & ((error > 0.0) | (off.step == 0))).any()):
-        return gap, allowed, errors, "not judged: all seeds drew the same; --seeds takes more"
-    words = f" in law ({float(errors.max()):.2g} standard errors)" if law else ""
-    return gap, allowed, errors, f"differs{words}"
+        return {**found, "verdict": "not judged: all seeds drew the same; --seeds takes more"}
+    return {**found, "verdict": f"differs{words}"}
 
 
-def _step_share(whole: Any, half: Any, quarter: Any) -> Any:
-    """How far the flow may be, from runs at lr, lr/2 and lr/4.
+def _step_share(whole: Any, half: Any, quarter: Any) -> tuple[Any, Any]:
+    """How far the flow may be, from runs at lr, lr/2 and lr/4: in first order, and in second.
 
     With L(h) = L(0) + c h + d h², twice what halving changes is |c h + 3/2 d h²|, which is the
-    distance but for d h²; c may be 0 at some time. Where rates that differ have their effect for
-    long, the logarithm is what is linear in h.
+    distance but for d h²; and c may be 0 at some time.
     """
-    straight = 2.0 * abs(half - whole)
-    there = abs(whole) > 0.0
-    curved = abs(half**2 / whole.where(there, 1.0) - whole).where(there, 0.0)
-    second = 8.0 / 3.0 * abs(whole - 3.0 * half + 2.0 * quarter)
-    return _NEXT * np.maximum(straight, curved) + second
+    return 2.0 * abs(half - whole), 8.0 / 3.0 * abs(whole - 3.0 * half + 2.0 * quarter)
 
 
 def _coarse(runs: list[Any]) -> bool:
@@ -260,6 +268,11 @@ def _stacked(parts: Mapping[str, "xr.DataArray"]) -> "xr.DataArray":
 
 
 def worst(data: "xr.Dataset", witness: str) -> tuple[float, float]:
-    """The largest gap of a witness, and its largest share of what is allowed where it is."""
-    gap, allowed = data.gap.sel(witness=witness), data.allowed.sel(witness=witness)
-    return float(gap.max(skipna=False)), float((gap / allowed).max(skipna=False))
+    """The largest gap of a witness, and its largest share of what is allowed, where judged."""
+    import xarray as xr
+
+    here = data.sel(witness=witness)
+    gap, allowed = here.gap, here.allowed
+    share = xr.where(gap > 0.0, gap / xr.where(allowed > 0.0, allowed, np.nan), 0.0)
+    kept = here.judged == 1.0
+    return float(gap.where(kept).max()), float(share.where(kept).max())

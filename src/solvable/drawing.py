@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .asking import Axes, Lab, caption_of
-from .style import THEORY, TOKENS, TRAINING, colour, panels
+from .style import LAW, THEORY, TOKENS, TRAINING, colour, panels
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 FEW = 24  # marks of a curve on tokens
 RUNS = 24  # that are drawn one by one
-_HOW: Mapping[str, Mapping[str, Any]] = {"theory": THEORY, "tokens": TOKENS}
+_HOW: Mapping[str, Mapping[str, Any]] = {"theory": THEORY, "tokens": TOKENS, "first seed": LAW}
 _TOP = {"theory": 3.0, "tokens": 4.0}
+_COLOUR = {"reduced": 0, "theory": 1, "tokens": 2}  # others have the next ones
 
 
 def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figure":
@@ -27,7 +28,9 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
         _dressed(place, axes)  # first: empty axes cannot become logarithmic
         for k, data in enumerate(found):
             if axes.shows in data:
-                _drawn(place, data[axes.shows], data.attrs["witness"], axes, k, len(found) > 1)
+                witness = data.attrs["witness"]
+                shade = _COLOUR.get(witness, 3 + k)
+                _drawn(place, data[axes.shows], witness, axes, shade, len(found) > 1)
     if len(found) > 1:
         places[0].legend(fontsize=8.0)
     _titled(figure, lab, caption_of(found))
@@ -40,18 +43,21 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     axes = next((axes for axes in lab.axes if axes.shows == "loss"), Axes())
     names = [str(name) for name in data.witness.values]
     _dressed(left, axes)
-    for k, name in enumerate(names):
-        _drawn(left, data.loss.sel(witness=name), name, axes, k, label=True)
+    shades = {name: _COLOUR.get(name, 3 + k) for k, name in enumerate(names)}
+    for name in names:
+        _drawn(left, data.loss.sel(witness=name), name, axes, shades[name], label=True)
+    if "single" in data:
+        _drawn(left, data.single, "first seed", axes, shades[data.attrs["first"]], label=True)
     left.legend(fontsize=8.0)
     time = data.time.values
-    for k, name in enumerate(names):
+    for name in names:
         if name == data.attrs["first"]:
             continue
         gap, allowed = (_worst(data[word].sel(witness=name)) for word in ("gap", "allowed"))
         kept = time > 0.0
         seen = np.maximum(gap, 1e-17)  # what is equal to the last digit has a place, too
-        right.plot(time[kept], seen[kept], color=colour(k), label=name)
-        right.plot(time[kept], allowed[kept], color=colour(k), linestyle=":")
+        right.plot(time[kept], seen[kept], color=colour(shades[name]), label=name)
+        right.plot(time[kept], allowed[kept], color=colour(shades[name]), linestyle=":")
     right.plot([], [], color="0.35", linestyle=":", label="what it is allowed")
     right.set_xscale("log")
     right.set_yscale("log")

@@ -38,6 +38,7 @@ def save(run: Run, path: str | Path, attrs: Mapping[str, str] = {}) -> None:
     arrays = {name: np.asarray(array) for name, _, array in variables(run)}
     leaves = [_numbers(leaf) for leaf in jax.tree.leaves(run.state)]
     dataset = run.to_xarray().assign_attrs(
+        {**attrs, "status": run.status},
         solvable=RUN,
         saved=dict(attrs),
         digest=_digest(arrays, leaves, run.origin),

@@ -45,7 +45,7 @@ def test_everything_goes_into_files(solvable, tmp_path):
     assert done.err == "".join(f"solvable: wrote {paths[k]}\n" for k in (1, 0, 2))
     with paths[0].open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["step", "time", "witness", "loss", "gap", "allowed"]
+    assert list(rows[0]) == ["step", "time", "witness", "loss", "gap", "allowed", "judged"]
     data = package.lab("msfr").compare(**FIELDS)
     assert [float(r["loss"]) for r in rows if r["witness"] == "theory"] == (
         data.loss.sel(witness="theory").values.tolist()

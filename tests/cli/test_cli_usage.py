@@ -47,7 +47,7 @@ SENTENCES = [
         "train msfr --attention softmax --with theory",
         "attention must be linear for the theory, not softmax",
     ),
-    ("compare deep_icl", "lab must be one of msfr, single_location, not 'deep_icl'"),
+    ("compare deep_icl", "deep_icl has no description yet, which compare needs"),
     ("compare msfr --points 1", "points must be a whole number, at least 2, not 1"),
     ("compare msfr --steps 0", "steps must be a whole number, at least 1, not 0"),
     ("completion", "shell must be given; see solvable completion --help"),

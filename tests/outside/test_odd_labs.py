@@ -114,14 +114,14 @@ def test_with_a_closed_form_alone_it_is_solved(odd, solvable):
     odd(lab=[(REDUCED, "")])
     assert solvable("solve", "odd").status == 0
     assert "--with" not in solvable("solve", "odd", "--help").out
-    assert_one_sentence(solvable("train", "odd"), "not 'odd'")
+    assert_one_sentence(solvable("train", "odd"), "odd has no witness to train with, but theory")
 
 
 def test_with_training_alone_it_is_trained(odd, solvable):
     odd(lab=[(THEORY, "")])
     assert solvable("train", "odd").status == 0
     assert "--with" not in solvable("train", "odd", "--help").out
-    assert_one_sentence(solvable("solve", "odd"), "not 'odd'")
+    assert_one_sentence(solvable("solve", "odd"), "odd has no witness to solve with, but reduced")
 
 
 def test_help_tells_the_defaults_that_are_taken(odd, solvable):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RUNS = 8  # whose ends are shown
+NARROW = 64  # columns, below which verdicts are lines
 _FIRST = ("step", "time")
 
 
@@ -135,14 +136,15 @@ class Comparison:
 
     def settings(self) -> dict[str, Any]:
         """What was asked, of whom, with which versions."""
-        return {"lab": self.lab.name, "command": "compare", **_settings(self.data)}
+        attrs = self.data.attrs
+        asked = {"lab": self.lab.name, "command": "compare", **_settings(self.data)}
+        found = {name: json.loads(attrs[name]) for name in ("verdicts", "silent", "alone")}
+        more = {"first": attrs["first"], "seeds": attrs["seeds"], "agrees": bool(attrs["agrees"])}
+        return {**asked, "witness": self.data.witness.values.tolist(), **found, **more}
 
     def document(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        attrs = self.data.attrs
-        found = {name: json.loads(attrs[name]) for name in ("verdicts", "silent")}
-        more = {"first": attrs["first"], "seeds": attrs["seeds"], "agrees": bool(attrs["agrees"])}
-        return {**self.settings(), **found, **more, **document_of(self.data)}
+        return {**self.settings(), **document_of(self.data)}
 
     def dataset(self) -> "xr.Dataset":
         """All of it."""
@@ -169,9 +171,13 @@ class Comparison:
             "time": _column(self.data, "time"),
         }
         shown = {"step": "step", "time": "t"}
+        alone = json.loads(attrs["alone"])
         for name in self.data.witness.values:
             columns[name] = _column(self.data.sel(witness=name), "loss")
-            shown[name] = f"L, {name}"
+            shown[name] = f"L, {name}" + ", first seed" * (name in alone)
+        if alone:
+            columns["single"] = _column(self.data, "single")
+            shown["single"] = f"L, {attrs['first']}, first seed"
         return [
             f"{self.lab.name}, its witnesses against each other{seeds}",
             _wrapped(attrs["caption"]),
@@ -193,10 +199,13 @@ def verdict_table(rows: Sequence[tuple[str, str, str, str]]) -> list[Any]:
     from rich import box
     from rich.table import Table
 
+    if shutil.get_terminal_size().columns < NARROW:
+        return [*(f"{row[0]}: {row[3]}" for row in rows), ""]
+
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for heading in ("witness", "largest gap", "of allowed"):
+    for heading in ("witness", "largest gap", "gap/allowed"):
         table.add_column(heading, no_wrap=True, justify="left" if heading == "witness" else "right")
-    table.add_column("verdict", min_width=16)
+    table.add_column("verdict")
     for row in rows:
         table.add_row(*row)
     return [table, ""]

@@ -192,8 +192,10 @@ def _both(
         note(f"training diverged: the loss is {lost[1]} at step {lost[0]}; try a smaller --lr")
     if finished:
         return 0 if lost is None else DIVERGED
-    word = f"--resume {save} goes on" if save else "--save RUN.zarr keeps what there is"
-    note(f"interrupted at step {int(data.step[-1])} of {schedule_of(settled).steps}; {word}")
+    word = f"; --resume {save} goes on" if save else ""
+    if command == "train" and save is None:
+        word = "; with --save RUN.zarr it could go on"
+    note(f"interrupted at step {int(data.step[-1])} of {schedule_of(settled).steps}{word}")
     return INTERRUPTED
 
 
@@ -256,7 +258,7 @@ def command(lab: Lab, verb: str) -> type[Command]:
         own.append(("points", _count("points of the grid, evenly spaced in log step"), 40))
         own.append(("seeds", _count("seeds, where witnesses agree in law only"), 16))
         base = CompareLab
-        doc = f"Ask {', '.join(lab.witnesses)} the same question, and judge the gaps."
+        doc = f"Ask {', '.join(lab.witnesses)} the same question, and judge the gaps of the loss."
     usual = lab.described()
     asked = {
         key: options(getattr(usual, key), names)

@@ -1,5 +1,6 @@
 """Where an answer goes: a table, one JSON document, a CSV file, a Zarr store, a picture."""
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ PICTURES = (".svg", ".png", ".pdf")
 ROWS = 14  # of a table, the first and the last point among them
 COLUMNS = 7  # that fit into 80 characters
 DIGITS = {5: 5, 6: 3, COLUMNS: 2}  # of numbers, by the number of columns
+WIDTH = 8  # characters of a number with the fewest digits
 
 
 class Told(Protocol):
@@ -238,7 +240,7 @@ def points_table(
     columns: Mapping[str, Sequence[int | float]], shown: Mapping[str, str], all_written: bool
 ) -> list[Any]:
     """Some points of a curve, and where all of them are to be had."""
-    names = list(shown)[:COLUMNS]
+    names = _fitting(shown)
     table = _empty(shown[name] for name in names)
     digits = next(n for most, n in DIGITS.items() if len(names) <= most)
     points = len(columns[names[0]])
@@ -250,6 +252,15 @@ def points_table(
     if len(names) < len(shown):
         left += f"{', ' * bool(left)}{len(names)} of {len(shown)} columns"
     return [table, f"{left}; --csv FILE writes them all"] if left and not all_written else [table]
+
+
+def _fitting(shown: Mapping[str, str]) -> list[str]:
+    """As many columns as fit the terminal."""
+    names = list(shown)[:COLUMNS]
+    room = shutil.get_terminal_size().columns
+    while len(names) > 2 and sum(3 + max(len(shown[n]), WIDTH) for n in names) > room:
+        names.pop()
+    return names
 
 
 def _number(value: int | float, digits: int) -> str:

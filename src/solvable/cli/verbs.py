@@ -43,6 +43,9 @@ def _commands(name: str, word: str) -> Mapping[str, type[Command]]:
         known = labs.lab(word)
         if can(known, name):
             return {word: _command(known, name)}
+        if known.question is None:
+            raise ValueError(f"{word} has no description yet, which {name} needs")
+        raise ValueError(f"{word} has no witness to {name} with, but {', '.join(known.witnesses)}")
     return {n: _command(lab, name) for n, lab in labs.labs().items() if can(lab, name)}
 
 
