@@ -189,8 +189,8 @@ def _judge(runs: "list[xr.DataArray]", theirs: "xr.DataArray", law: bool) -> dic
 
     mean, other = _mean(runs[0]), _mean(theirs)
     size: Any = abs(mean)
-    most = size.max("time")
-    floor = _SQUARE**2 * most  # what is left of a loss that round-off has taken
+    most = size.copy(data=np.maximum.accumulate(size.values, axis=size.get_axis_num("time")))
+    floor = _SQUARE**2 * most  # what is left of a loss, once larger, that round-off has taken
     scale = xr.where(size > floor, size, xr.where(floor > 0.0, floor, 1.0))
     gap = abs(other - mean) / scale
     known = (_ROUND * size + _SQUARE * np.sqrt(most * size) + floor) / scale

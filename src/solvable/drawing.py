@@ -63,7 +63,7 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     right.set_yscale("log")
     right.set_xlabel("$t$")
     right.set_ylabel(f"relative gap to {data.attrs['first']}")
-    right.legend(fontsize=8.0)
+    right.legend(fontsize=8.0, loc="center left")
     _titled(figure, lab, data.attrs["caption"])
     return figure
 
@@ -91,9 +91,8 @@ def _drawn(place: Any, x: "xr.DataArray", witness: str, axes: Axes, k: int, labe
         elif kept.sum() <= 12:
             how |= {"marker": "o", "markersize": 3.5}
         words = {"label": witness} if label and run == 0 else {}
-        place.plot(
-            time[kept], values[kept], color=colour(k), zorder=_TOP.get(witness, 2.0), **how, **words
-        )
+        look = {"color": colour(k), "zorder": _TOP.get(witness, 2.0), **how, **words}
+        place.plot(time[kept], values[kept], **look)
 
 
 def _dressed(place: Any, axes: Axes) -> None:

@@ -174,16 +174,17 @@ class Comparison:
         alone = json.loads(attrs["alone"])
         for name in self.data.witness.values:
             columns[name] = _column(self.data.sel(witness=name), "loss")
-            shown[name] = f"L, {name}" + ", first seed" * (name in alone)
+            shown[name] = f"L, {name}" + "*" * (name in alone)
         if alone:
             columns["single"] = _column(self.data, "single")
-            shown["single"] = f"L, {attrs['first']}, first seed"
+            shown["single"] = f"L, {attrs['first']}*"
         return [
             f"{self.lab.name}, its witnesses against each other{seeds}",
             _wrapped(attrs["caption"]),
             "",
             *verdict_table(rows),
             *points_table(columns, shown, all_written),
+            *(["* at the first seed alone, where they agree"] if alone else []),
         ]
 
     def picture(self, kind: str) -> bytes:

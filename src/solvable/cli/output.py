@@ -28,7 +28,6 @@ PICTURES = (".svg", ".png", ".pdf")
 ROWS = 14  # of a table, the first and the last point among them
 COLUMNS = 7  # that fit into 80 characters
 DIGITS = {5: 5, 6: 3, COLUMNS: 2}  # of numbers, by the number of columns
-WIDTH = 8  # characters of a number with the fewest digits
 
 
 class Told(Protocol):
@@ -242,7 +241,7 @@ def points_table(
     """Some points of a curve, and where all of them are to be had."""
     names = _fitting(shown)
     table = _empty(shown[name] for name in names)
-    digits = next(n for most, n in DIGITS.items() if len(names) <= most)
+    digits = _digits(names)
     points = len(columns[names[0]])
     rows = min(ROWS, points)
     for row in range(rows):
@@ -258,9 +257,14 @@ def _fitting(shown: Mapping[str, str]) -> list[str]:
     """As many columns as fit the terminal."""
     names = list(shown)[:COLUMNS]
     room = shutil.get_terminal_size().columns
-    while len(names) > 2 and sum(3 + max(len(shown[n]), WIDTH) for n in names) > room:
+    while len(names) > 2 and sum(3 + max(len(shown[n]), 6 + _digits(names)) for n in names) > room:
         names.pop()
     return names
+
+
+def _digits(names: Sequence[str]) -> int:
+    """Of numbers, by the number of columns."""
+    return next(digits for most, digits in DIGITS.items() if len(names) <= most)
 
 
 def _number(value: int | float, digits: int) -> str:
