@@ -64,7 +64,7 @@ def real(name: str, value: Any) -> np.ndarray:
 
 def within(
     name: str,
-    value: jax.Array,
+    value: jax.Array | np.ndarray,
     low: float = -math.inf,
     high: float = math.inf,
     *,
@@ -91,7 +91,7 @@ def inside(name: str, value: jax.Array, parameter: Parameter) -> None:
     within(name, value, parameter.low, parameter.high, open_low=parameter.open_low)
 
 
-def shaped(name: str, value: jax.Array, *allowed: tuple[int, ...]) -> None:
+def shaped(name: str, value: jax.Array | np.ndarray, *allowed: tuple[int, ...]) -> None:
     """Raise unless the shape of `value` is one of those allowed; () is a single number."""
     if value.shape not in allowed:
         words = " or ".join("a single number" if s == () else f"shape {s}" for s in allowed)
