@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from solvable import deep_icl, msfr, shallow_icl, training
+from solvable import deep_icl, descent, msfr, shallow_icl, training
 from solvable import single_location as sl
 from solvable.deep_icl.model import prepare as deep_brute
 from solvable.msfr.reduced import prepare
@@ -73,7 +73,7 @@ def test_by_default_the_log_has_about_400_points(steps, every):
         (7, 2, [0, 1, 7]),
         (1, 3, [0, 1]),
         (0, 3, [0]),
-        (training._MOST, 2, [0, 1, training._MOST]),
+        (descent._MOST, 2, [0, 1, descent._MOST]),
     ],
 )
 def test_log_points_are_even_in_log_step(steps, count, points):
@@ -136,7 +136,7 @@ def test_time_counts_steps_for_other_optimisers():
 def test_the_numbers_do_not_depend_on_where_segments_end(kind, monkeypatch):
     runs, looks = [], []
     for seconds in (0.0, 0.1, 10.0):  # single steps; as usual; ever longer segments
-        monkeypatch.setattr(training, "_SEGMENT", seconds)
+        monkeypatch.setattr(descent, "_SEGMENT", seconds)
         seen = []
         runs.append(run_of(kind, progress=lambda step, end, seen=seen: seen.append((step, end))))
         looks.append(seen)
@@ -158,7 +158,7 @@ def test_the_same_seed_is_bitwise_the_same_run(kind):
 @pytest.mark.parametrize("stop", [0, 35, 38], ids=["at once", "at a log point", "between two"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_goes_on_bitwise(kind, stop, monkeypatch):
-    monkeypatch.setattr(training, "_SEGMENT", 0.0)
+    monkeypatch.setattr(descent, "_SEGMENT", 0.0)
 
     def press(step, end):
         if step >= stop:
@@ -296,8 +296,8 @@ ODD = [
 
 def segments(monkeypatch):
     """How often training is begun."""
-    begun, descend = [], training.descend
-    monkeypatch.setattr(training, "descend", lambda *a, **k: begun.append(a) or descend(*a, **k))
+    begun, descend = [], descent.descend
+    monkeypatch.setattr(descent, "descend", lambda *a, **k: begun.append(a) or descend(*a, **k))
     return begun
 
 
@@ -330,7 +330,7 @@ def test_what_is_odd_is_trained_in_turn(monkeypatch):
 
 
 def test_ctrl_c_keeps_the_runs_of_all_that_was_begun(monkeypatch):
-    monkeypatch.setattr(training, "_SEGMENT", 0.0)
+    monkeypatch.setattr(descent, "_SEGMENT", 0.0)
 
     def press(step, end):
         if step == 10 + 5:

@@ -11,7 +11,7 @@ from tests.command import assert_refused, document
 
 import solvable as package
 import solvable.cli as cli
-from solvable import training
+from solvable import descent, training
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +163,7 @@ def test_what_is_no_saved_run_is_refused(solvable, tmp_path):
 def test_what_was_interrupted_is_saved_and_goes_on(solvable, tmp_path, monkeypatch):
     """Ctrl-C once some steps are done: what there is is written, and the run can go on."""
     path = tmp_path / "run.zarr"
-    segments = training._segment
+    segments = descent._segment
     calls = []
 
     def interrupted(*arguments):
@@ -173,9 +173,9 @@ def test_what_was_interrupted_is_saved_and_goes_on(solvable, tmp_path, monkeypat
         return segments(*arguments)
 
     words = ("--num-tasks", 4, "--context", 6, "--steps", 4000, "--log-every", 1)
-    monkeypatch.setattr(training, "_segment", interrupted)
+    monkeypatch.setattr(descent, "_segment", interrupted)
     done = solvable("train", "msfr", *words, "--save", path, "--json")
-    monkeypatch.setattr(training, "_segment", segments)
+    monkeypatch.setattr(descent, "_segment", segments)
     assert done.status == 130
     told = json.loads(done.out)
     assert told["interrupted"] is True

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from solvable import deep_icl, msfr, scaling, shallow_icl, single_location, training
+from solvable import deep_icl, descent, msfr, scaling, shallow_icl, single_location
 from solvable.cli import rejection
 from solvable.cli.commands import COMMANDS as COMMANDS_BY_NAME
 
@@ -239,7 +239,7 @@ def test_any_arguments_of_training_are_taken_or_refused_in_one_sentence(name, mo
     def begin(*args, **options):
         raise Began
 
-    monkeypatch.setattr(training, "descend", begin)
+    monkeypatch.setattr(descent, "descend", begin)
     assert complaints(TRAINED[name], (0, 0)) == {}
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Int
 from matplotlib.ticker import NullFormatter
 
-from ... import training
+from ... import descent
 from ...reproduce import Claim, Figure, Quote, Size, Statement, stage
 from ...reproduce.claim import Kind
 from ...style import THEORY, TRAINING, colour, panels
@@ -84,13 +84,13 @@ def descend(matrix: Any, v: Any, w: Any, lr: float, time: float) -> np.ndarray:
     """Predictions (starts, times) of gradient descent at `POINTS` times up to `time`."""
     steps = round(time / lr)
     params = (jnp.asarray(v), jnp.asarray(w))
-    optimizer, memory, _ = training.choose_optimizer(params, lr, None)
-    history = training.descend(
+    optimizer, memory, _ = descent.choose_optimizer(params, lr, None)
+    history = descent.descend(
         OneTask(jnp.asarray(matrix)),
         params,
         optimizer=optimizer,
         memory=memory,
-        points=training.log_steps(steps, steps // (POINTS - 1)),
+        points=descent.log_steps(steps, steps // (POINTS - 1)),
     )
     return np.asarray(history.observed["f"])
 
