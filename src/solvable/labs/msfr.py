@@ -13,7 +13,7 @@ from ..schedule import Schedule
 class Task(Group):
     """The data law: multitask sparse feature regression."""
 
-    num_tasks: int = whole(500, "S", "number of tasks S (the paper's N_s)", 1, 10**12)
+    num_tasks: int = whole(500, "S", "number of tasks S (the paper's N_s)", 1, 2**53)
     alpha: float = real(1.8, "α", "exponent α of the task law p_s ∝ s^-α", 1.0, 10.0, open_low=True)
     context: float = real(
         100.0, "ψ₁", "context length ψ_1 of the first task", 0.0, 1e9, open_low=True
@@ -58,7 +58,11 @@ class Limits(Group):
     size: int | None = whole(None, "D", "model size D, to S + 1; the whole model unless given", 1)
     data: int | None = whole(None, "N", "number of data N; unlimited unless given", 1)
     batch: int | None = whole(
-        None, "B", "mini-batch size B, drawn afresh at every step; none unless given", 1
+        None,
+        "B",
+        "mini-batch size B, drawn afresh at every step, or with data from the data set, each datum "
+        "once an epoch; none unless given",
+        1,
     )
 
 

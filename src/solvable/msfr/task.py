@@ -11,11 +11,13 @@ from jaxtyping import Array, Float, Int, Key
 from .. import memory, validation
 from ..compiling import jit, stage
 from ..labs import msfr as description
+from ..numerics.counting import counting_rule
 from ..numerics.host import numbers
 from ..question import parameters
 
 LIMITS = parameters(description.Task)
 MAX_SEED = 2**63 - 1
+MAX_ROWS = 10**8  # tasks of which each can have an entry of its own
 
 Features = Literal["sparse", "approximate", "source"]
 
@@ -27,7 +29,9 @@ class Task(eqx.Module):
     ``ψ_s = ψ_1 s^-β`` examples and its strength is ``Λ_s = Λ_1 s^-γ``.
 
     Args:
-        num_tasks: S, the number of tasks (the paper's N_s).
+        num_tasks: S, the number of tasks (the paper's N_s), up to 2^53: beyond 1e8 of them `loss`,
+            the laws and `frontier` work, what has an entry a task (`weights`, `predict`, `train`)
+            is refused.
         alpha: exponent of the task law, in (1, 10].
         context: ψ_1, or an array (tasks,) with the length of every context, in (0, 1e9].
         strength: Λ_1, or an array (tasks,) with every strength, of size at most 1e6.
@@ -84,6 +88,11 @@ class Task(eqx.Module):
     def fit(self, columns: float = 1.0) -> None:
         """Refuse more tasks than memory has room for, at `columns` numbers a task."""
         validation.needs_double("a law of tasks")
+        if self.num_tasks > MAX_ROWS:
+            raise ValueError(
+                f"num_tasks must be at most {MAX_ROWS:.0e} where every task has an entry, not "
+                f"{self.num_tasks}; loss, the laws and frontier take more"
+            )
         needed = 8.0 * columns * self.num_tasks
         if needed > _SMALL:
             memory.refuse("num_tasks", self.num_tasks, needed)
@@ -97,7 +106,6 @@ class Task(eqx.Module):
     @property
     def normaliser(self) -> Float[Array, ""]:
         """Z = 1 / Σ_s s^-α, summed from the smallest term up."""
-        self.fit(3.0)
         return numbers(_normaliser, self.alpha, count=self.num_tasks)
 
     @property
@@ -157,7 +165,8 @@ def _powers(xp: Any, exponent: Any, index: Any) -> Any:
 
 
 def _normaliser(xp: Any, alpha: Any, count: int) -> Any:
-    return 1.0 / xp.sum(_powers(xp, alpha, _index(xp, count)[::-1]))
+    index, tasks = (np.ascontiguousarray(x[::-1]) for x in counting_rule(count))
+    return 1.0 / xp.sum(tasks * _powers(xp, alpha, index))
 
 
 def _weights(xp: Any, alpha: Any, count: int) -> Any:

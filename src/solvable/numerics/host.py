@@ -25,6 +25,59 @@ def is_known(*values: Any) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
+def module_of(*values: Any) -> Any:
+    """The module that arrays are of: `jax.numpy` if any is JAX's, numpy otherwise.
+
+    What is written with it, with `hold`, `repeat` and `march`, serves numbers and traced values.
+
+    >>> module_of(np.ones(2), 3.0).__name__
+    'numpy'
+    """
+    return jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)) else np
+
+
+def hold(tree: Any) -> Any:
+    """The same, without slopes where JAX differentiates."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree)
+
+
+def repeat(count: int, step: Callable[[Any], Any], state: Any) -> Any:
+    """``step`` applied `count` times; in numpy, until nothing changes any more."""
+    if module_of(state) is jnp:
+        return jax.lax.fori_loop(0, count, lambda _, state: step(state), state)
+    for _ in range(count):
+        before, state = state, step(state)
+        if all(map(np.array_equal, jax.tree.leaves(before), jax.tree.leaves(state))):
+            break
+    return state
+
+
+def march(
+    count: int,
+    step: Callable[[Any], tuple[Any, Any]],
+    state: Any,
+    done: Callable[[Any], bool],
+) -> tuple[Any, Any]:
+    """States and outputs of `count` steps, the outputs stacked on a new second axis.
+
+    Args:
+        count: how many steps.
+        step: gives the next state, and an output.
+        state: the first.
+        done: of an output: whether no more is to come, so that numpy may stop.
+    """
+    if module_of(state) is jnp:
+        state, outputs = jax.lax.scan(lambda state, _: step(state), state, None, length=count)
+        return state, jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), outputs)
+    outputs = []
+    for _ in range(count):
+        state, output = step(state)
+        outputs.append(output)
+        if done(output):
+            break
+    return state, jax.tree.map(lambda *x: np.stack(x, axis=1), *outputs)
+
+
 def unpacked(*values: Any) -> tuple[Any, ...]:
     """The module to compute with, and the values as it takes them.
 

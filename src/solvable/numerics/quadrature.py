@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 from numpy.polynomial import chebyshev, legendre
+
+from .host import module_of
 
 
 @cache
@@ -54,21 +56,23 @@ def chebyshev_value(
     In numpy or in JAX, as its arguments are.
     """
     u = 2.0 * x - 1.0
+    twice = 2.0 * u
     after = now = 0.0 * u
     for n in range(series.shape[0] - 1, 0, -1):
-        after, now = now, series[n][row] + 2.0 * u * now - after
+        after, now = now, series[n][row] + twice * now - after
     return series[0][row] + u * now - after
 
 
 def chebyshev_pair(
-    series: Float[Array, "terms points"], x: Float[Array, " points"], *, rolled: bool = False
-) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    series: Float[Any, "terms *points"], x: Float[Any, "*points"], *, rolled: bool = False
+) -> tuple[Float[Any, "*points"], Float[Any, "*points"]]:
     """A Chebyshev series in T_n(2x − 1) and its derivative in x, each point with its own series.
 
-    Rolled into a loop it compiles in a third of the time, and is slower at many points.
+    In numpy or in JAX, as its arguments are. Rolled into a loop it compiles in a third of the time,
+    and is slower at many points.
     """
     u = 2.0 * x - 1.0
-    one = jnp.ones_like(u)
+    one = 1.0 + 0.0 * u
 
     def add(state: Any, term: tuple[Any, Any]) -> tuple[Any, None]:
         (t_old, t_new), (u_old, u_new), value, slope = state  # second kind: T_n' = n U_{n-1}
@@ -79,7 +83,7 @@ def chebyshev_pair(
         return ((t_old, t_new), (u_new, 2.0 * u * u_new - u_old), value, slope), None
 
     state: Any = ((one, u), (one, 2.0 * u), series[0] + series[1] * u, series[1] * one)
-    if rolled:
+    if rolled and module_of(series, x) is jnp:
         number = jnp.arange(2, series.shape[0], dtype=series.dtype)
         state, _ = jax.lax.scan(add, state, (number, series[2:]))
     else:
