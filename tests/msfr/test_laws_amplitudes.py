@@ -135,29 +135,6 @@ def test_the_size_law_is_the_loss_after_long_training():
         np.testing.assert_allclose(law.loss([size])[0], long, rtol=1e-13, atol=1e-300)
 
 
-def test_a_saddle_has_no_law():
-    """From v = w predictions keep their sign, and Λ < 0 is never reached: f → 0, L → ½ Σ p Λ²."""
-    task, init = msfr.Task(60, 1.8, 10.0, -0.5), msfr.Init(v=0.1, w=0.1)
-    law = msfr.time_law(task, init)
-    assert law.status == "saddle"
-    assert law.exponent == 0.0
-    assert law.amplitude == pytest.approx(0.5 * 0.5**2, rel=1e-9)
-    assert msfr.time_law(task, INIT).status == "ok"  # v ≠ w leaves the saddle
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_from_a_zero_start_nothing_is_ever_learned(beta):
-    task, zero = msfr.Task(60, 1.8, 10.0, -0.5, beta=beta), msfr.Init(v=0.0, w=0.0)
-    for law in (msfr.time_law(task, zero), msfr.compute_law(task, zero)):
-        assert (law.status, law.exponent) == ("saddle", 0.0)
-        assert law.amplitude == pytest.approx(0.125, rel=1e-12)
-        np.testing.assert_allclose(law.loss([1.0, 100.0]), 0.125, rtol=1e-12)
-    low, high = msfr.time_law(task, zero).window()
-    assert math.log10(high) - math.log10(low) > 200  # everywhere
-    found = msfr.frontier(task, zero, [1.0, 100.0], "zeroth")
-    assert (found.exponent, found.amplitude) == (0.0, pytest.approx(0.125, rel=1e-12))
-
-
 def test_the_window_of_a_law_seen_nowhere_is_a_point():
     law = msfr.time_law(msfr.Task(60, 1.8, 100.0, 0.5, beta=0.5), msfr.Init(v=1e-5, w=1e-5))
     low, high = law.window(0.02)

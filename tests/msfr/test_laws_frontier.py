@@ -1,11 +1,9 @@
 """The compute-optimal frontier: the best whole D at D·t = C, and its law."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from solvable import msfr
-from solvable.msfr.theory._loss import joint_loss, rows_of, shared_flow
 
 pytestmark = pytest.mark.slow
 
@@ -23,12 +21,9 @@ CASES = {
 
 def every_size(task, init, order):
     """L(C/D, D) for every C and every whole D."""
-    sizes = np.arange(1, task.num_tasks + 2, dtype=float)
-    t = (COMPUTE[:, None] / sizes).ravel()
-    size = np.broadcast_to(sizes, (len(COMPUTE), len(sizes))).ravel()
-    rows, flow = rows_of(task, init), shared_flow(task, init, order)
-    flat = joint_loss(rows, jnp.asarray(t), jnp.asarray(size), None, order, flow)
-    return np.asarray(flat).reshape(len(COMPUTE), -1)
+    sizes = range(1, task.num_tasks + 2)
+    losses = [np.asarray(msfr.loss(task, init, COMPUTE / d, order, size=d)) for d in sizes]
+    return np.stack(losses, axis=1)
 
 
 @pytest.mark.parametrize("case", [*list(CASES)[:-1], pytest.param("exact", marks=pytest.mark.slow)])

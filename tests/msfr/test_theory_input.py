@@ -76,14 +76,24 @@ def test_loss_names_the_bad_resource(field, bad):
 
 
 def test_more_tasks_than_memory_has_room_for_are_refused_with_the_bytes():
+    with pytest.raises(ValueError, match=r"^num_tasks must be smaller than 10+: .* bytes of"):
+        msfr.predict(msfr.Task(10**8, 1.8, 5.0, 0.5), INIT, np.ones(5000))
+
+
+def test_tasks_that_cannot_have_an_entry_each_are_refused_with_what_takes_them():
+    many = msfr.Task(10**12, 1.8, 5.0, 0.5)
     for call in (
-        lambda: msfr.loss(msfr.Task(10**12, 1.8, 5.0, 0.5), INIT, 1.0, "zeroth"),
-        lambda: msfr.predict(msfr.Task(10**9, 1.8, 5.0, 0.5), INIT, np.ones(5000)),
-        lambda: msfr.parameters(msfr.Task(10**12, 1.8, 5.0, 0.5), INIT, 1.0),
-        lambda: msfr.Task(10**12, 1.8, 5.0, 0.5).weights,
+        lambda: msfr.predict(many, INIT, 1.0),
+        lambda: msfr.parameters(many, INIT, 1.0),
+        lambda: many.weights,
+        lambda: many.contexts,
+        lambda: msfr.train(many, INIT, lr=0.1, steps=1),
+        lambda: msfr.flow(many, INIT, [1.0]),
     ):
-        with pytest.raises(ValueError, match=r"^num_tasks must be smaller than 10+: .* bytes of"):
+        with pytest.raises(ValueError, match=r"^num_tasks must be at most 1e\+08 .* loss") as error:
             call()
+        assert one_sentence(error)
+    assert np.isfinite(float(msfr.loss(many, INIT, 1.0, "zeroth")))
 
 
 @pytest.mark.parametrize("size", [1, 4, np.int64(2), 3.0, jnp.asarray(2)])

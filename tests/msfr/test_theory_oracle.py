@@ -8,6 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 from solvable import msfr
+from solvable.msfr.theory import _loss
 
 pytestmark = pytest.mark.slow
 
@@ -62,16 +63,24 @@ def trajectories(order):
     return groups
 
 
-PATHS = [*(("arrays", order) for order in ORDERS), ("numbers", "exact")]
+PATHS = [
+    (where, laws, order)
+    for where in ("host", "compiled")
+    for laws, order in (*(("arrays", order) for order in ORDERS), ("numbers", "exact"))
+]
 
 
 @pytest.fixture(scope="module", params=PATHS, ids="-".join)
 def table(request):
     """One task has p = 1, so its time is the table's p t.
 
-    Numbers take the resampled path; at the other orders they are rows like any others.
+    Numbers take the resampled path; at the other orders they are rows like any others. Few points
+    are worked out in numpy, many by what is compiled.
     """
-    laws, order = request.param
+    where, laws, order = request.param
+    patch = pytest.MonkeyPatch()
+    request.addfinalizer(patch.undo)
+    patch.setattr(_loss, "HOST", _loss.HOST if where == "host" else 0)
     points, residuals = [], []
     for k, ((context, strength, weight, v, w), group) in enumerate(trajectories(order).items()):
         if laws == "arrays":

@@ -1,5 +1,6 @@
 """The exponents of the paper's two tables, corrected."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ... import validation
+from ...numerics.counting import counting_rule
 from ..task import Task
 
 Regime = Literal["strong", "weak"]
@@ -68,10 +70,17 @@ def exponents(
 
 def regime_of(task: Task) -> Regime:
     """Which time law of Table 2 rules: over more of the tasks (in log s) |Λ_s| > 1 or < 1."""
-    sizes = np.abs(np.asarray(task.strengths))
-    s = np.arange(1, task.num_tasks + 1)
-    strong = float(np.sum((sizes > 1.0) / s))
-    return "strong" if strong > 0.5 * float(np.sum(1.0 / s)) else "weak"
+    first, gamma = abs(float(task.strength)), float(task.gamma)
+    if first <= 1.0 or gamma == 0.0:
+        return "strong" if first > 1.0 else "weak"
+    # |Λ_s| > 1 for s below this; beyond the last task there is nothing to compare with.
+    turn = math.log(first) / gamma
+    if turn >= math.log(task.num_tasks + 1.0):
+        return "strong"
+    end = math.ceil(math.exp(turn))
+    index, count = counting_rule(task.num_tasks, cuts=(end,))
+    shares = count / index
+    return "strong" if np.sum(shares[index < end]) > 0.5 * np.sum(shares) else "weak"
 
 
 def exponents_of(task: Task, regime: Regime | None) -> tuple[Exponents, Regime]:

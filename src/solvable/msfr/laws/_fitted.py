@@ -5,16 +5,28 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
+from ...compiling import stage
 from ...numerics.streaming import sum_rows
 from ...scaling import Formula
 from ..start import Init
 from ..task import Task
-from ..theory import MAX_TIME, ORDERS, Order, initial_residual, kernel_of, starts
+from ..theory import (
+    MAX_TIME,
+    ORDERS,
+    Order,
+    Rows,
+    all_rows,
+    initial_residual,
+    kernel_of,
+    rest_square,
+    rows_of,
+)
 
 Resource = Literal["t", "D", "N"]
 RESOURCES = ("t", "D", "N")
@@ -41,7 +53,7 @@ def curve_law(
     L is `loss`, ``½ Σ_s p_s (f_s − Λ_s)²`` with ``p_s ∝ s^-α``, ``ψ_s = ψ_1 s^-β`` and
     ``Λ_s = Λ_1 s^-γ``, at finite S: it starts at L(0), bends where the first task is learned,
     falls like a power of its resource, and ends with the last task. What is not among the resources
-    has no limit; without t, what a model of size D has data for is learned.
+    has no limit; without t, what a model of size D has data for and can learn is learned.
 
     Between whole D the loss is interpolated: task s is learned by the share ``D − s`` in [0, 1].
     Where D is the model's own size, pin ``unit_D`` to 1: the curve has corners at whole D.
@@ -153,29 +165,31 @@ def relative_loss(
     task: Task, init: Init, places: dict[str, Array], order: Order
 ) -> Float[Array, " points"]:
     """L/L(0) at points t, D, N; what is not given has no limit."""
-    start, weight = starts(task, init), task.weights
+    # Between whole D the sum has corners, which nodes cannot see.
+    rows = all_rows(task, init) if "D" in places else rows_of(task, init)
     kernel = kernel_of(order, None)
     count = next(iter(places.values())).shape[0]
 
-    def rows(part: Any) -> Array:
-        start, weight, index = part
+    def losses(part: Rows) -> Array:
+        start, weight = part.start, part.weight
         initial = (initial_residual(start, order) ** 2)[:, None]
+        rest = rest_square(start, order)[:, None]
+        left = jnp.broadcast_to(rest, (weight.shape[0], count))
         if "t" in places:
             time = jnp.minimum(places["t"], MAX_TIME)
             left = kernel(start, weight[:, None] * time[None, :]) ** 2
-        else:
-            left = jnp.zeros((weight.shape[0], count), weight.dtype)
         if "N" in places:
-            rest = jnp.log1p(-jnp.minimum(weight, 1.0 - 1e-16))
-            left = initial * jnp.exp(rest[:, None] * places["N"][None, :])
+            missed = jnp.log1p(-jnp.minimum(weight, 1.0 - 1e-16))
+            unseen = jnp.exp(missed[:, None] * places["N"][None, :])
+            left = rest + (initial - rest) * unseen
         if "D" in places:
-            learned = jnp.clip(places["D"][None, :] - index[:, None], 0.0, 1.0)
+            learned = jnp.clip(places["D"][None, :] - part.index[:, None], 0.0, 1.0)
             left = learned * left + (1.0 - learned) * initial
-        return weight[:, None] * left
+        return part.share[:, None] * left
 
-    piece = max(1, _PIECE // count)
-    total = sum_rows(rows, (start, weight, task.index), piece=piece)
-    return total / jnp.sum(weight * initial_residual(start, order) ** 2)
+    rows = jax.tree.map(stage, rows)
+    total = sum_rows(losses, rows, piece=max(1, _PIECE // count))
+    return total / jnp.sum(rows.share * initial_residual(rows.start, order) ** 2)
 
 
 def _first_time(context: float, strength: float, v: float, w: float) -> float:

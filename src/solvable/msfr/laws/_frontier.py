@@ -5,31 +5,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
 
 from ... import validation
-from ...compiling import jit, stage
+from ...numerics.counting import TailSum, gauss_of_counting
 from ...numerics.streaming import in_blocks
-from ..start import Init
+from ..start import Init, SoftmaxInit
 from ..task import Task
 from ..theory import (
+    ORDERS,
     Order,
-    Resampled,
     Rows,
+    edges_of,
+    host_rows,
+    host_sum,
     initial_residual,
     kernel_of,
-    read,
+    rows_at,
     rows_of,
     shared_flow,
     shares_everything,
+    softmax_pairs,
 )
-from ._exponents import exponents_of
+from ._exponents import Exponents, Regime, exponents_of
 from ._law import PER_DECADE, Law, check_law, decades, worked_out
-from ._resources import time_range
-from ._shape import saddle, shape_of
+from ._resources import status_of, time_range
+from ._shape import shape_of
+from ._softmax import Modes, softmax_compute_amplitude
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,11 @@ class Frontier:
         size: D*, whole numbers.
         time: t* = C/D*.
         loss: L(t*, D*).
-        exponent: of the asymptotic law ``L ∝ C^-exponent``; 0 where tasks end at a saddle.
-        local_exponent: ``−d log L*/d log C`` at each C.
+        exponent: of the asymptotic law ``L − limit ∝ C^-exponent``.
+        local_exponent: ``−d log(L* − limit)/d log C`` at each C.
         size_exponent, time_exponent: ``D* ∝ C^…`` and ``t* ∝ C^…`` of the asymptotic law.
         amplitude: of the asymptotic law; None where tasks do not share everything.
+        limit: what is left of the loss for ever, of tasks that cannot be learned.
     """
 
     compute: np.ndarray
@@ -56,154 +60,144 @@ class Frontier:
     size_exponent: float
     time_exponent: float
     amplitude: float | None
+    limit: float
 
 
-_PIECE = 512  # tasks added up at once
 _COLUMNS = 9  # sizes tried at once for a budget
-_ROWS = 8  # budgets in a call
-_FEW = 4096  # tasks whose sum is taken on the host
+_CLOSE = 1e-7  # of D: closer to the best one the loss is flat to round-off
 _MOST = 1e200  # compute
+_BLOCK = 256  # pairs worked on at once
 
-Pairs = Float[Array, "budgets columns"]
+Pairs = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-@jit(static_argnames="order")
-def _losses(rows: Rows, t: Pairs, size: Pairs, order: Order, flow: Resampled | None) -> Pairs:
-    """L(t, D) at pairs of t and D.
+def losses_of(task: Task, init: Init, order: Order) -> Pairs:
+    """L(t, D) at pairs of t and D, of any shape.
 
-    `joint_loss` visits every task for every pair; here a row costs as many tasks as its largest
-    model learns, and along a frontier nearly all models learn few.
+    Blocks of tasks below that of D are learned, in that of D those below D, by a rule of their own.
     """
-    start, weight = rows.start, rows.weight
+    rows, flow, edges = rows_of(task, init), shared_flow(task, init, order), edges_of(task, init)
     kernel = kernel_of(order, flow)
-    unlearned = 0.5 * weight * initial_residual(start, order) ** 2
-    tail = jnp.append(jnp.cumsum(unlearned[::-1])[::-1], 0.0)
-    room = -weight.shape[0] % _PIECE
-    padded = jax.tree.map(
-        lambda x: jnp.pad(x, [(0, room)] + [(0, 0)] * (x.ndim - 1), mode="edge"), (start, weight)
-    )
-    place = jnp.arange(_PIECE)
 
-    def one(row: tuple[Array, Array]) -> Array:
-        t, learned = row[0], row[1].astype(place.dtype) - 1
+    def unlearned(index: np.ndarray) -> np.ndarray:
+        at = rows_at(task, init, index)
+        return 0.5 * at.weight * initial_residual(at.start, order) ** 2
 
-        def add(k: Array, total: Array) -> Array:
-            start, weight = jax.tree.map(
-                lambda x: jax.lax.dynamic_slice_in_dim(x, k * _PIECE, _PIECE), padded
+    tail = TailSum(edges, unlearned)
+
+    def some(t: np.ndarray, size: np.ndarray) -> np.ndarray:
+        begin = edges[tail.block(size)]
+
+        def learned(part: Rows) -> np.ndarray:
+            left = kernel(part.start, part.weight[:, None] * t[None, :]) ** 2
+            inside = part.index[:, None] < begin[None, :]
+            return np.where(inside, 0.5 * part.share[:, None] * left, 0.0)
+
+        found = host_sum(learned, rows, len(t)) + tail(size)
+        x, w = gauss_of_counting(size - begin)
+        used = w > 0.0
+        if used.any():
+            at = rows_at(task, init, (begin[:, None] + x)[used])
+            time = at.weight * np.broadcast_to(t[:, None], x.shape)[used]
+            left = host_rows(
+                lambda part: kernel(part.start, part.weight[:, None])[:, 0] ** 2,
+                eqx.tree_at(lambda rows: rows.weight, at, time),
+                1,
             )
-            left = kernel(start, weight[:, None] * t[None, :])
-            inside = (k * _PIECE + place)[:, None] < learned[None, :]
-            return total + jnp.sum(jnp.where(inside, 0.5 * weight[:, None] * left**2, 0.0), axis=0)
+            terms = np.zeros(x.shape)
+            terms[used] = 0.5 * at.weight * left
+            found = found + np.sum(w * terms, axis=1)
+        return found
 
-        pieces = (jnp.max(learned) + _PIECE - 1) // _PIECE
-        return jax.lax.fori_loop(0, pieces, add, jnp.zeros_like(t)) + tail[learned]
+    def losses(t: np.ndarray, size: np.ndarray) -> np.ndarray:
+        flat = in_blocks(some, t.ravel(), size.ravel(), block=min(_BLOCK, t.size))
+        return flat.reshape(t.shape)
 
-    return jax.lax.map(one, (t, size))
+    return losses
 
 
-def _best_sizes(
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray], compute: np.ndarray, most: int
-) -> np.ndarray:
+def _best_sizes(loss: Pairs, compute: np.ndarray, most: int) -> np.ndarray:
     """The whole D in 1 … most that minimises L(C/D, D), for each C.
 
     A coarse geometric grid brackets the minimum (the loss is flat where nothing is learned yet),
-    then each round divides the bracket by 4. Every call has the same shape, so one compilation
-    serves.
+    then each round divides the bracket by 4.
     """
     rows = np.arange(len(compute))
 
     def at(sizes: np.ndarray) -> np.ndarray:  # (budgets, columns)
         return loss(compute[:, None] / sizes, sizes)
 
-    coarse = np.round(np.geomspace(1, most, 5 * _COLUMNS)).astype(int).reshape(5, _COLUMNS)
-    values = np.concatenate(
-        [at(np.broadcast_to(part, (len(compute), _COLUMNS))) for part in coarse], axis=1
-    )
-    coarse = coarse.ravel()
+    coarse = np.round(np.geomspace(1, most, 5 * _COLUMNS)).astype(int)
+    values = at(np.broadcast_to(coarse, (len(compute), len(coarse))))
     k = np.argmin(values, axis=1)
     low, high = coarse[np.maximum(k - 1, 0)], coarse[np.minimum(k + 1, len(coarse) - 1)]
     while True:
         share = np.arange(_COLUMNS) / (_COLUMNS - 1)
         sizes = np.round(low[:, None] + (high - low)[:, None] * share).astype(int)
         k = np.argmin(at(sizes), axis=1)
-        if np.all(high - low < _COLUMNS):
+        if np.all(high - low < np.maximum(_COLUMNS, _CLOSE * low)):
             return sizes[rows, k]
         low, high = sizes[rows, np.maximum(k - 1, 0)], sizes[rows, np.minimum(k + 1, _COLUMNS - 1)]
 
 
 @worked_out
-def frontier(task: Task, init: Init, compute: Any, order: Order = "exact") -> Frontier:
+def frontier(
+    task: Task, init: Init | SoftmaxInit, compute: Any, order: Order = "exact"
+) -> Frontier:
     """The compute-optimal frontier: the exact L(t, D) minimised over whole D at D·t = C.
 
     Args:
         task: the data law.
-        init: where linear attention starts.
+        init: where linear attention starts, or `SoftmaxInit`.
         compute: C, one axis of positive numbers.
         order: which solution the loss is taken from.
 
     Returns:
         The frontier, with the exponents of the asymptotic law beside it.
     """
-    squares = check_law(task, init, order)
+    limit, table, _, amplitude = _asymptote(task, init, order)
     validation.concrete("compute", compute, why="the best size is searched for")
     budget = validation.floating("compute", compute)
     if budget.ndim > 1 or budget.size == 0:
         raise ValueError(f"compute must be one axis of numbers, not of shape {budget.shape}")
     validation.within("compute", budget, 0.0, _MOST, open_low=True)
     budget = np.atleast_1d(np.asarray(budget))
-    rows, flow = rows_of(task, init), shared_flow(task, init, order)
-    weights = np.asarray(task.weights)
-    unlearned = np.cumsum((0.5 * weights * squares)[::-1])[::-1]
-    tail = np.append(unlearned, 0.0)
-
-    def few(t: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """The same of tasks that share a flow, read without compiling anything for their number."""
-        learned = np.arange(size.max() - 1)[None, :, None] < size[:, None, :] - 1
-        p = weights[None, : learned.shape[1], None]
-        left = read(flow, p * t[:, None, :])
-        return np.sum(np.where(learned, 0.5 * p * left**2, 0.0), axis=1) + tail[size - 1]
-
-    def block(t: np.ndarray, size: np.ndarray) -> np.ndarray:
-        if flow is not None and task.num_tasks <= _FEW:
-            return few(t, size)
-        pairs = stage(t), stage(size.astype(float))
-        return np.asarray(_losses(rows, *pairs, order, flow))
-
-    def loss(t: np.ndarray, size: np.ndarray) -> np.ndarray:
-        return in_blocks(block, t, size, block=_ROWS)
-
+    if isinstance(init, SoftmaxInit):
+        loss = softmax_pairs(task, init)
+    else:
+        loss = losses_of(task, init, order)
     size = _best_sizes(loss, budget, task.num_tasks + 1)
-    value, slope = _around(loss, budget, size, task.num_tasks + 1)
-    table, _ = exponents_of(task, None)
-    exponent, amplitude, _ = _asymptote(task, init, order)
+    value, slope = _around(loss, budget, size, task.num_tasks + 1, limit)
     return Frontier(
         compute=budget,
         size=size,
         time=budget / size,
         loss=value,
-        exponent=exponent,
+        exponent=table.compute,
         local_exponent=slope,
         size_exponent=table.optimal_size,
         time_exponent=table.optimal_time,
         amplitude=amplitude,
+        limit=limit,
     )
 
 
-def _asymptote(task: Task, init: Init, order: Order) -> tuple[float, float | None, str]:
-    """Exponent, amplitude and status of the law that the frontier tends to."""
-    limit = saddle(task, init, order)
-    if limit is not None:
-        return 0.0, limit, "saddle"
+def _asymptote(
+    task: Task, init: Init | SoftmaxInit, order: Order
+) -> tuple[float, Exponents, Regime, float | None]:
+    """Limit, exponents, regime and amplitude of the law that the frontier tends to."""
+    if isinstance(init, SoftmaxInit):
+        validation.one_of("order", order, ORDERS)
+        modes = Modes(task, init)
+        return 0.0, modes.exponents, modes.regime, softmax_compute_amplitude(modes)
+    limit = check_law(task, init, order)
+    table, regime = exponents_of(task, None)
     shared = shares_everything(task, init)
-    amplitude = _compute_amplitude(task, init, order) if shared else None
-    return exponents_of(task, None)[0].compute, amplitude, "ok"
+    return limit, table, regime, _compute_amplitude(task, init, order) if shared else None
 
 
 def _around(
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    compute: np.ndarray,
-    size: np.ndarray,
-    most: int,
+    loss: Pairs, compute: np.ndarray, size: np.ndarray, most: int, limit: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The loss at the best whole D, and the local exponent of the frontier in C.
 
@@ -212,14 +206,11 @@ def _around(
     the parabola through their losses.
     """
     near = np.clip(size[:, None] + np.array([-1, 0, 1]), 1, most)
-    # Slopes by central differences: their 1e-9 is far below what an exponent is read to, and the
-    # shape of this call is compiled already.
+    # Slopes by central differences: their 1e-9 is far below what an exponent is read to.
     shifts = np.exp(np.array([-1e-4, 0.0, 1e-4]))
     t = compute[:, None, None] / near[:, :, None] * shifts
     sizes = np.broadcast_to(near[:, :, None], t.shape)
-    flat = (len(compute), _COLUMNS)
-    losses = loss(t.reshape(flat), sizes.reshape(flat)).reshape(t.shape)
-    below, value, above = np.moveaxis(losses, -1, 0)
+    below, value, above = np.moveaxis(loss(t, sizes) - limit, -1, 0)
     gone = (below <= 0.0) | (above <= 0.0)  # underflowed: it falls faster than any power
     slope = np.log(np.where(gone, 1.0, below) / np.where(gone, 1.0, above)) / 2e-4
     slope = np.where(gone, np.inf, slope)
@@ -230,7 +221,7 @@ def _around(
     finite = np.where(np.isfinite(slope), slope, 0.0)
     weights = np.stack([x * (x - 1.0) / 2.0, 1.0 - x * x, x * (x + 1.0) / 2.0], axis=1)
     local = np.where(np.isfinite(slope).all(axis=1), np.sum(weights * finite, axis=1), np.inf)
-    return value[:, 1], local
+    return limit + value[:, 1], local
 
 
 def _compute_amplitude(task: Task, init: Init, order: Order) -> float:
@@ -257,31 +248,33 @@ def _compute_amplitude(task: Task, init: Init, order: Order) -> float:
 
 
 @worked_out
-def compute_law(task: Task, init: Init, order: Order = "zeroth") -> Law:
+def compute_law(task: Task, init: Init | SoftmaxInit, order: Order = "zeroth") -> Law:
     """The law of the loss along the compute-optimal frontier, C = D·t.
 
     Args:
         task: the data law, with single numbers for context and strength.
-        init: where linear attention starts.
+        init: where linear attention starts, or `SoftmaxInit`.
         order: which solution the loss is taken from.
 
     Reference: Tables 1 and 2; the printed exponents of t* and D* are swapped.
     """
-    check_law(task, init, order)
-    _, regime = exponents_of(task, None)
-    exponent, amplitude, status = _asymptote(task, init, order)
+    limit, table, regime, amplitude = _asymptote(task, init, order)
 
     def grid() -> np.ndarray:
-        t = time_range(task, init, order)
+        if isinstance(init, SoftmaxInit):
+            t = Modes(task, init).times()
+        else:
+            t = time_range(task, init, order)
         low, high = 2.0 * t[0], min(task.num_tasks * t[-1], _MOST)
         return np.geomspace(low, high, int(0.5 * PER_DECADE * decades(low, high)) + 2)
 
     return Law(
         resource="compute",
-        exponent=exponent,
+        exponent=table.compute,
         amplitude=amplitude,
-        status=status,
+        status=status_of(limit),
         regime=regime,
+        limit=limit,
         _curve=lambda x: frontier(task, init, x, order).loss,
         _local=lambda x: frontier(task, init, x, order).local_exponent,
         _grid=grid,

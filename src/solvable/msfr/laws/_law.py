@@ -12,11 +12,10 @@ import numpy as np
 from jax.core import Tracer
 
 from ... import validation
-from ...numerics.host import numbers
 from ...scaling import longest_window
 from ..start import Init
 from ..task import Task
-from ..theory import ORDERS, Order, initial_residual, starts
+from ..theory import ORDERS, Order, Rows, initial_residual, rest_square, rows_of
 from ._exponents import Regime
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,14 +25,16 @@ PER_DECADE = 12  # points of the grid on which windows are looked for
 
 @dataclass(frozen=True)
 class Law:
-    """One power law ``L ≈ amplitude · x^-exponent`` and where it holds.
+    """One power law ``L ≈ limit + amplitude · x^-exponent`` and where it holds.
 
     Attributes:
         resource: what x is: "time", "size", "data" or "compute".
-        exponent: of the asymptotic law.
+        exponent: of the asymptotic law, of what L is above its limit.
         amplitude: its exact amplitude; None where tasks do not share context, strength and init.
-        status: "ok", or why there is no such law (tasks at a saddle never reach their target).
+        status: "ok", or "saddle" where tasks that cannot be learned leave a limit.
         regime: "strong" or "weak", see `exponents`.
+        limit: what no amount of any resource takes off the loss, ``½ Σ p_s Λ_s²`` over the tasks
+            that cannot be learned from this start.
     """
 
     resource: Resource
@@ -41,17 +42,18 @@ class Law:
     amplitude: float | None
     status: str
     regime: Regime
+    limit: float
     _curve: Callable[[np.ndarray], np.ndarray] = field(repr=False)
     _local: Callable[[np.ndarray], np.ndarray] = field(repr=False)
     _grid: Callable[[], np.ndarray] = field(repr=False)
     _finite: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
 
     def __call__(self, x: Any) -> np.ndarray:
-        """The pure power law ``amplitude · x^-exponent``."""
+        """The pure power law ``limit + amplitude · x^-exponent``."""
         if self.amplitude is None:
             raise ValueError("this law has no amplitude: its tasks do not share everything")
         amplitude, exponent = self.amplitude, self.exponent
-        return _entrywise(lambda x: amplitude * x**-exponent, x)
+        return _entrywise(lambda x: self.limit + amplitude * x**-exponent, x)
 
     def loss(self, x: Any) -> np.ndarray:
         """The finite-size loss itself, at x = t, D, N or C (the other resources unlimited)."""
@@ -64,7 +66,7 @@ class Law:
         return _entrywise(self._finite, x)
 
     def local_exponent(self, x: Any) -> np.ndarray:
-        """``−d log L / d log x`` of the finite-size loss."""
+        """``−d log(L − limit) / d log x`` of the finite-size loss."""
         return _entrywise(self._local, x)
 
     def grid(self, per_decade: int = PER_DECADE) -> np.ndarray:
@@ -128,11 +130,11 @@ def worked_out(function: F) -> F:
     return call  # pyright: ignore[reportReturnType]
 
 
-def check_law(task: Any, init: Any, order: str) -> np.ndarray:
+def check_law(task: Any, init: Any, order: Order) -> float:
     """Refuse what no law can be given for.
 
     Returns:
-        What the tasks have to learn, (f(0) − Λ)² of each.
+        What is left of the loss for ever, ``½ Σ p_s (f_s(∞) − Λ_s)²``.
     """
     validation.needs_double("a scaling law")
     validation.one_of("order", order, ORDERS)
@@ -141,11 +143,32 @@ def check_law(task: Any, init: Any, order: str) -> np.ndarray:
     validation.concrete("task and init", task, init, why="a law is worked out")
     if task.context.ndim or task.strength.ndim:
         raise ValueError("context and strength must be single numbers for a law, not arrays")
-    squares = np.asarray(numbers(_initial_squares, starts(task, init), order=order))
-    if not squares.any():
-        raise ValueError("init must leave something to learn for a law: every f(0) is its strength")
-    return squares
+    rows = rows_of(task, init)
+    with np.errstate(all="ignore"):
+        if not initial_residual(rows.start, order).any():
+            raise ValueError(
+                "init must leave something to learn for a law: every f(0) is its strength"
+            )
+        return 0.5 * float(np.sum(rows.share * rest_square(rows.start, order)))
 
 
-def _initial_squares(_: Any, start: Any, order: Order) -> Any:
-    return initial_residual(start, order) ** 2
+def excess(rows: Rows, order: Order) -> np.ndarray:
+    """What each task has to learn that it can: ``(f(0) − Λ)²`` less what is left for ever."""
+    with np.errstate(all="ignore"):
+        return initial_residual(rows.start, order) ** 2 - rest_square(rows.start, order)
+
+
+_STEP = 0.01  # in log x
+
+
+def log_slope(curve: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    """``−d log y / d log x`` of a smooth positive curve; infinite where it has underflowed.
+
+    By four points of log y, to ``_STEP⁴/30`` of its fifth derivative: 1e-9 at most.
+    """
+    shifts = _STEP * np.array([-2.0, -1.0, 1.0, 2.0])
+    y = curve((x[:, None] * np.exp(shifts)).ravel()).reshape(-1, 4)
+    gone = np.any(y <= 0.0, axis=1)
+    log = np.log(np.where(gone[:, None], 1.0, y))
+    slope = (8.0 * (log[:, 2] - log[:, 1]) - (log[:, 3] - log[:, 0])) / (12.0 * _STEP)
+    return np.where(gone, np.inf, -slope)

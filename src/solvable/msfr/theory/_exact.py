@@ -10,6 +10,9 @@ saddle: f → 0⁻ and τ never ends. The quadrature runs over panels whose leng
 to the nearest complex zero of Λ − f, each with a Chebyshev series of its antiderivative; inverting
 it for a time is then a few Newton steps on a polynomial. Between τ and its distance ``δ = τ* − τ``
 from the pole both are carried along, since near either end only one of them has digits.
+
+Tasks are the first axis of every array, modes the last; all of it runs in numpy for numbers and in
+JAX for what is traced.
 """
 
 import math
@@ -18,8 +21,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Bool, Float, Int
 
+from ...numerics.host import hold, march, module_of, repeat
 from ...numerics.quadrature import (
     antiderivative_matrix,
     chebyshev_fit,
@@ -30,9 +35,10 @@ from ...numerics.quadrature import (
 from ...numerics.special import log_add, log_square
 from ._modes import Start
 
-Modes = Float[Array, " modes"]
-Scalar = Float[Array, ""]
-Times = Float[Array, " times"]
+Modes = Float[Any, "tasks modes"]
+Column = Float[Any, " tasks"]
+Points = Float[Any, "tasks points"]
+Times = Float[Any, "tasks times"]
 
 NODES = 16
 PANELS = 64
@@ -42,8 +48,6 @@ RESAMPLED = 24
 _HUGE = 600.0  # an exponent whose exponential is huge, yet finite
 _FULL = 800.0  # e-folds after which a residual has underflowed
 
-_hold = jax.lax.stop_gradient
-
 
 class _Clock(eqx.Module):
     """Λ − f as a function of the clock, written in terms that are all positive."""
@@ -51,9 +55,9 @@ class _Clock(eqx.Module):
     log_c: Modes
     log_d: Modes
     s: Modes
-    floor: Scalar
-    end: Scalar  # τ*, or 1 where there is no pole
-    ends: Bool[Array, ""]  # whether there is a pole
+    floor: Column
+    end: Column  # τ*, or 1 where there is no pole
+    ends: Bool[Any, " tasks"]  # whether there is a pole
     top: Modes  # c e^{sτ*}, or 0
     bottom: Modes  # d e^{−sτ*}
 
@@ -62,47 +66,49 @@ class _Clock(eqx.Module):
         log_c: Modes,
         log_d: Modes,
         s: Modes,
-        floor: Scalar,
-        gap: Scalar,
-        end: Scalar,
-        ends: Bool[Array, ""],
+        floor: Column,
+        gap: Column,
+        end: Column,
+        ends: Bool[Any, " tasks"],
     ):
+        xp = module_of(s)
         self.log_c, self.log_d, self.s = log_c, log_d, s
         self.floor, self.end, self.ends = floor, end, ends
-        top = jnp.exp(jnp.where(ends, log_c + s * end, -jnp.inf))
-        # One rounding for all uses: the compiler must not form these twice in different ways.
-        top, bottom = jax.lax.optimization_barrier((top, self.falling(end)))
+        top = xp.exp(xp.where(ends[:, None], log_c + s * end[:, None], -xp.inf))
+        bottom = xp.exp(log_d - s * end[:, None])
+        if xp is jnp:
+            # One rounding for all uses: the compiler must not form these twice in different ways.
+            top, bottom = jax.lax.optimization_barrier((top, bottom))
         # What τ* misses below its last digit, magnified by e^{sτ*}, is put back to first order.
-        left, slope = _left(log_c, log_d, s * end, s, top, bottom, gap, floor)[:2]
-        ulp = left / jnp.where(slope > 0.0, slope, 1.0)
-        shift = _hold(jnp.where(ends, jnp.clip(s * ulp, -1e-9, 1e-9), 0.0))
+        left, slope = _left(log_c, log_d, s * end[:, None], s, top, bottom, gap, floor)[:2]
+        ulp = left / xp.where(slope > 0.0, slope, 1.0)
+        shift = xp.clip(s * ulp[:, None], -1e-9, 1e-9)
+        shift = hold(xp.where(ends[:, None], shift, 0.0))
         self.top, self.bottom = top * (1.0 + shift), bottom * (1.0 - shift)
 
-    def falling(self, tau: Scalar) -> Modes:
-        """``d e^{−sτ}``."""
-        return jnp.exp(self.log_d - self.s * tau)
-
-    def remaining(self, tau: Scalar, delta: Scalar) -> Scalar:
+    def remaining(self, tau: Points, delta: Points) -> Points:
         """``R = Λ − f > 0`` at τ = τ* − δ."""
-        y = self.s * delta
-        fall = self.falling(tau)
+        xp = module_of(self.s, tau)
+        s, log_d, top, bottom = (x[:, None, :] for x in (self.s, self.log_d, self.top, self.bottom))
+        y = s * delta[:, :, None]
+        fall = xp.exp(log_d - s * tau[:, :, None])
         close = y < 1.0
-        drop = jnp.where(
-            close, self.bottom * jnp.expm1(jnp.where(close, y, 0.0)), fall - self.bottom
-        )
-        to_pole = jnp.sum(drop - self.top * jnp.expm1(-y))
-        return jnp.where(self.ends, to_pole, self.floor + jnp.sum(fall))
+        drop = xp.where(close, bottom * xp.expm1(xp.where(close, y, 0.0)), fall - bottom)
+        to_pole = xp.sum(drop - top * xp.expm1(-y), axis=2)
+        return xp.where(self.ends[:, None], to_pole, self.floor[:, None] + xp.sum(fall, axis=2))
 
-    def end_slope(self) -> Scalar:
+    def end_slope(self) -> Column:
         """``f'(τ*)``, or 1 where there is no pole."""
-        slope = jnp.sum(self.s * (self.top + self.bottom))
-        return jnp.where(self.ends & (slope > 0.0), slope, 1.0)
+        xp = module_of(self.s)
+        slope = xp.sum(self.s * (self.top + self.bottom), axis=1)
+        return xp.where(self.ends & (slope > 0.0), slope, 1.0)
 
-    def lasting(self) -> tuple[Scalar, Bool[Array, " modes"]]:
+    def lasting(self) -> tuple[Column, Bool[Any, "tasks modes"]]:
         """The slowest falling rate, and which modes fall at that rate: those left last."""
-        slowest = jnp.min(jnp.where(self.log_d > -jnp.inf, self.s, jnp.inf))
-        slowest = jnp.where(jnp.isfinite(slowest), slowest, 1.0)
-        return slowest, self.s <= slowest * (1.0 + 1e-12)
+        xp = module_of(self.s)
+        slowest = xp.min(xp.where(self.log_d > -xp.inf, self.s, xp.inf), axis=1)
+        slowest = xp.where(xp.isfinite(slowest), slowest, 1.0)
+        return slowest, self.s <= slowest[:, None] * (1.0 + 1e-12)
 
 
 def _left(
@@ -112,155 +118,179 @@ def _left(
     s: Modes,
     grow: Modes,
     fall: Modes,
-    gap: Scalar,
-    floor: Scalar,
-) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+    gap: Column,
+    floor: Column,
+) -> tuple[Column, Column, Column, Column]:
     """R = Λ − f, f', and the rising and falling sides of R, from the terms at y = sτ.
 
     R is taken from the gap when f(0) is close to Λ, from the terms themselves when Λ is small.
     """
-    c, d = jnp.exp(log_c), jnp.exp(log_d)
+    xp = module_of(s)
+    c, d = xp.exp(log_c), xp.exp(log_d)
     small = y < 1.0
-    near = jnp.where(small, y, 0.0)
-    rise = jnp.where(small, c * jnp.expm1(near), grow - c)
-    drop = jnp.where(small, -d * jnp.expm1(-near), d - fall)
-    up = jnp.sum(grow) + jnp.maximum(-floor, 0.0)
-    down = jnp.sum(fall) + jnp.maximum(floor, 0.0)
-    left = jnp.where(up + down < gap, down - up, gap - jnp.sum(rise + drop))
-    return left, jnp.sum(s * (grow + fall)), up, down
+    near = xp.where(small, y, 0.0)
+    rise = xp.where(small, c * xp.expm1(near), grow - c)
+    drop = xp.where(small, -d * xp.expm1(-near), d - fall)
+    up = xp.sum(grow, axis=1) + xp.maximum(-floor, 0.0)
+    down = xp.sum(fall, axis=1) + xp.maximum(floor, 0.0)
+    left = xp.where(up + down < gap, down - up, gap - xp.sum(rise + drop, axis=1))
+    return left, xp.sum(s * (grow + fall), axis=1), up, down
 
 
-def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Scalar, floor: Scalar) -> Scalar:
+def _find_end(log_c: Modes, log_d: Modes, s: Modes, gap: Column, floor: Column) -> Column:
     """τ* > 0 with f(τ*) = Λ: Newton on the log of rising over falling terms, inside a bracket."""
-    c, d = jnp.exp(log_c), jnp.exp(log_d)
-    falls, rises = log_d > -jnp.inf, log_c > -jnp.inf
+    xp = module_of(s)
+    c, d = xp.exp(log_c), xp.exp(log_d)
+    falls, rises = log_d > -xp.inf, log_c > -xp.inf
 
-    def balance(tau: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    def balance(tau: Column) -> tuple[Column, Column, Column]:
         """R = Λ − f, its slope f', and the step of Newton's method, at τ."""
-        y = s * tau
-        grow, fall = jnp.exp(log_c + y), jnp.exp(log_d - y)
+        y = s * tau[:, None]
+        grow, fall = xp.exp(log_c + y), xp.exp(log_d - y)
         left, slope, up, down = _left(log_c, log_d, y, s, grow, fall, gap, floor)
-        log_ratio = jnp.log1p(jnp.maximum(left / up, -1.0 + 1e-16))
-        rate = jnp.sum(s * grow) / up + jnp.where(down > 0.0, jnp.sum(s * fall) / down, 0.0)
+        log_ratio = xp.log1p(xp.maximum(left / up, -1.0 + 1e-16))
+        falling = xp.sum(s * fall, axis=1) / xp.where(down > 0.0, down, 1.0)
+        rate = xp.sum(s * grow, axis=1) / up + xp.where(down > 0.0, falling, 0.0)
         return left, slope, log_ratio / rate
 
     # f ≥ any one rising term less f(0), and below zero f decays at least like the slowest mode.
-    high = jnp.min(
-        jnp.where(rises, log_add(jnp.zeros_like(log_c), jnp.log(gap) - log_c), jnp.inf)
-        / jnp.where(rises, s, 1.0)
-    )
-    sinks = (floor < 0.0) & jnp.any(falls)
-    slowest = jnp.min(jnp.where(falls, s, jnp.inf))
-    above = (gap + jnp.sum(c)) / jnp.where(sinks, -floor, 1.0)  # Σd = |Λ| + gap + Σc
-    sink = jnp.log1p(above) / slowest
-    high = jnp.where(sinks, jnp.minimum(high, sink), high)
-    low = jnp.log1p(gap / jnp.sum(c + d)) / jnp.max(jnp.where(rises | falls, s, 0.0))
-    low = jnp.minimum(low, high)
+    reach = log_add(xp.zeros_like(log_c), xp.log(gap)[:, None] - log_c)
+    high = xp.min(xp.where(rises, reach, xp.inf) / xp.where(rises, s, 1.0), axis=1)
+    sinks = (floor < 0.0) & xp.any(falls, axis=1)
+    slowest = xp.min(xp.where(falls, s, xp.inf), axis=1)
+    above = (gap + xp.sum(c, axis=1)) / xp.where(sinks, -floor, 1.0)  # Σd = |Λ| + gap + Σc
+    sink = xp.log1p(above) / slowest
+    high = xp.where(sinks, xp.minimum(high, sink), high)
+    fastest = xp.max(xp.where(rises | falls, s, 0.0), axis=1)
+    low = xp.log1p(gap / xp.sum(c + d, axis=1)) / fastest
+    low = xp.minimum(low, high)
 
-    def shrink(_: Any, state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+    def shrink(state: tuple[Column, Column, Column]) -> tuple[Column, Column, Column]:
         low, high, tau = state
         left, _, step = balance(tau)
-        low, high = jnp.where(left > 0.0, tau, low), jnp.where(left > 0.0, high, tau)
+        low, high = xp.where(left > 0.0, tau, low), xp.where(left > 0.0, high, tau)
         newton = tau + step
         inside = (newton >= low) & (newton <= high)
-        return low, high, jnp.where(inside, newton, jnp.sqrt(low) * jnp.sqrt(high))
+        return low, high, xp.where(inside, newton, xp.sqrt(low) * xp.sqrt(high))
 
-    tau = jax.lax.fori_loop(0, 60, shrink, (low, high, high))[2]
-    tau = _hold(jnp.where(jnp.isfinite(tau) & (tau > 0.0), tau, 1.0))
+    tau = repeat(60, shrink, (low, high, high))[2]
+    tau = hold(xp.where(xp.isfinite(tau) & (tau > 0.0), tau, 1.0))
     left, slope, _ = balance(tau)
-    return tau + left / _hold(jnp.where(slope > 0.0, slope, 1.0))  # carries the derivative
+    return tau + left / hold(xp.where(slope > 0.0, slope, 1.0))  # carries the derivative
 
 
-def _panels(clock: _Clock, count: int) -> tuple[Array, Array, Array]:
+def _panels(
+    clock: _Clock, count: int
+) -> tuple[Float[Any, "tasks edges"], Float[Any, "tasks edges"], Float[Any, "tasks panels"]]:
     """Left ends (as τ and as δ) and lengths of the panels; those past the last have length 0."""
-    modes = clock.s.shape[0]
+    xp = module_of(clock)
+    modes = clock.s.shape[1]
     slope = clock.end_slope()
     _, lasting = clock.lasting()
+    floor = clock.floor
+    at_end = clock.log_d - clock.s * clock.end[:, None]
 
-    def is_tail(tau: Scalar, delta: Scalar) -> Bool[Array, ""]:
+    def is_tail(delta: Column, fall: Modes, left: Column) -> Bool[Any, " tasks"]:
         # Pole: R/δ is free of zeros in the disc of radius 2δ, so one series finishes the work.
-        y = 2.0 * clock.s * delta
-        rise = clock.top * (jnp.expm1(jnp.minimum(y, _HUGE)) - y)
-        fall = jnp.exp(jnp.minimum(clock.log_d - clock.s * clock.end + y, _HUGE))
-        bend = jnp.sum(rise + fall - clock.bottom * (1.0 + y))
+        y = 2.0 * clock.s * delta[:, None]
+        rise = clock.top * (xp.expm1(xp.minimum(y, _HUGE)) - y)
+        behind = xp.exp(xp.minimum(at_end + y, _HUGE))
+        bend = xp.sum(rise + behind - clock.bottom * (1.0 + y), axis=1)
         # Saddle: one exponential is left, which is integrated in closed form.
-        rest = jnp.sum(jnp.where(lasting, 0.0, clock.falling(tau)))
-        alone = rest <= _FLAT * clock.remaining(tau, delta)
-        return jnp.where(clock.ends, bend < slope * delta, alone)
+        alone = xp.sum(xp.where(lasting, 0.0, fall), axis=1) <= _FLAT * left
+        return xp.where(clock.ends, bend < slope * delta, alone)
 
     # While d e^{−sτ} rules, R has no zero within π/s of the real axis: two e-folds a panel, more
     # only if a fall over hundreds of e-folds would use up the panels.
-    least = jnp.maximum(jnp.abs(clock.floor), jnp.sum(jnp.exp(clock.log_c)))
-    folds = jnp.log(jnp.sum(jnp.exp(clock.log_d))) - jnp.log(jnp.maximum(least, 1e-300))
-    folds = jnp.maximum(2.0, 1.5 * folds / count)
+    least = xp.maximum(xp.abs(floor), xp.sum(xp.exp(clock.log_c), axis=1))
+    folds = xp.log(xp.sum(xp.exp(clock.log_d), axis=1)) - xp.log(xp.maximum(least, 1e-300))
+    folds = xp.maximum(2.0, 1.5 * folds / count)
 
-    def advance(state: tuple[Scalar, Scalar], _: None):
+    def advance(state: tuple[Column, Column]) -> tuple[Any, Any]:
         tau, delta = state
-        rise, fall = clock.top * jnp.exp(-clock.s * delta), clock.falling(tau)
-        left = clock.remaining(tau, delta)
+        rise = clock.top * xp.exp(-clock.s * delta[:, None])
+        fall = xp.exp(clock.log_d - clock.s * tau[:, None])
+        left = clock.remaining(tau[:, None], delta[:, None])[:, 0]
         # |R(τ + z) − R(τ)| < R(τ) for |z| below this radius.
-        radius = jnp.log1p(left / (modes * jnp.maximum(rise + fall, 1e-300))) / clock.s
-        radius = jnp.min(jnp.where(rise + fall > 0.0, radius, jnp.inf))
+        both = rise + fall
+        radius = xp.log1p(left[:, None] / (modes * xp.maximum(both, 1e-300))) / clock.s
+        radius = xp.min(xp.where(both > 0.0, radius, xp.inf), axis=1)
         # Re R > 0 in a strip around the panel: falling terms outweigh the others along it.
-        down = jnp.sum(fall) + jnp.maximum(clock.floor, 0.0)
-        up = jnp.sum(rise) + jnp.maximum(-clock.floor, 0.0)
-        fastest = jnp.max(jnp.where(rise + fall > _FLAT * left, clock.s, 0.0))
-        room = 0.5 * (jnp.log(0.5 * down) - jnp.log(jnp.maximum(up, 1e-300)))
-        strip = jnp.minimum(folds, room) / jnp.maximum(fastest, 1e-300)
-        step = jnp.maximum(radius, strip)
-        step = jnp.where(clock.ends, jnp.minimum(step, _PULL * delta), step)
-        step = jnp.where(is_tail(tau, delta), 0.0, step)
+        down = xp.sum(fall, axis=1) + xp.maximum(floor, 0.0)
+        up = xp.sum(rise, axis=1) + xp.maximum(-floor, 0.0)
+        fastest = xp.max(xp.where(both > _FLAT * left[:, None], clock.s, 0.0), axis=1)
+        room = 0.5 * (xp.log(0.5 * down) - xp.log(xp.maximum(up, 1e-300)))
+        strip = xp.minimum(folds, room) / xp.maximum(fastest, 1e-300)
+        step = xp.maximum(radius, strip)
+        step = xp.where(clock.ends, xp.minimum(step, _PULL * delta), step)
+        step = xp.where(is_tail(delta, fall, left), 0.0, step)
         return (tau + step, delta - step), (tau, delta, step)
 
-    start = (jnp.zeros_like(clock.end), clock.end)
-    (tau, delta), (taus, deltas, steps) = jax.lax.scan(advance, start, None, length=count)
-    return jnp.append(taus, tau), jnp.append(deltas, delta), steps
+    start = (xp.zeros_like(clock.end), clock.end)
+    (tau, delta), (taus, deltas, steps) = march(
+        count, advance, start, done=lambda panel: not panel[2].any()
+    )
+    return (
+        xp.concatenate([taus, tau[:, None]], axis=1),
+        xp.concatenate([deltas, delta[:, None]], axis=1),
+        steps,
+    )
 
 
 class _Path(eqx.Module):
-    """One task's whole approach: the panels, the time passed at their ends, and the two tails."""
+    """Every task's whole approach: panels, the time passed at their ends, and the two tails."""
 
     clock: _Clock
-    tau: Float[Array, " edges"]  # panel ends, as shares of τ*
-    delta: Float[Array, " edges"]
-    step: Float[Array, " panels"]
-    passed: Float[Array, " edges"]  # p t at the panel ends
-    total: Float[Array, " panels"]  # p t spent in each panel
-    series: Float[Array, "terms panels"]  # p t inside each panel, less its linear part
-    ends: Float[Array, "2 panels"]  # dp t/dx at both ends of each panel
-    tail: Float[Array, " terms"]  # p t beyond the simple pole, inside the last stretch
+    tau: Float[Any, "tasks edges"]  # panel ends, as shares of τ*
+    delta: Float[Any, "tasks edges"]
+    step: Float[Any, "tasks panels"]
+    passed: Float[Any, "tasks edges"]  # p t at the panel ends
+    total: Float[Any, "tasks panels"]  # p t spent in each panel
+    series: Float[Any, "terms tasks panels"]  # p t inside each panel, less its linear part
+    ends: Float[Any, "2 tasks panels"]  # dp t/dx at both ends of each panel
+    tail: Float[Any, "terms tasks"]  # p t beyond the simple pole, inside the last stretch
 
     def __init__(self, clock: _Clock, count: int):
         """Every quantity that only places nodes is held constant under differentiation."""
+        xp = module_of(clock)
         self.clock = clock
-        frozen = _hold(clock)
-        self.tau, self.delta, self.step = _hold(
-            tuple(x / frozen.end for x in _panels(frozen, count))
+        frozen = hold(clock)
+        self.tau, self.delta, self.step = hold(
+            tuple(x / frozen.end[:, None] for x in _panels(frozen, count))
         )
-        nodes, weights = (jnp.asarray(x, clock.s.dtype) for x in gauss_legendre(NODES))
-        matrix = jnp.asarray(antiderivative_matrix(NODES), clock.s.dtype)
+        nodes, weights = (xp.asarray(x) for x in gauss_legendre(NODES))
+        matrix = xp.asarray(antiderivative_matrix(NODES))
+        tasks, panels = self.step.shape
 
-        def density(x: Float[Array, " nodes"]) -> Float[Array, "panels nodes"]:
-            tau = self.tau[:-1, None] + self.step[:, None] * x[None, :]
-            delta = self.delta[:-1, None] - self.step[:, None] * x[None, :]
-            left = jax.vmap(jax.vmap(clock.remaining))(clock.end * tau, clock.end * delta)
-            return clock.end * self.step[:, None] / left
+        def density(x: Any) -> Float[Any, "tasks panels nodes"]:
+            inside = self.step[:, :, None] * x[None, None, :]
+            tau = (self.tau[:, :-1, None] + inside).reshape(tasks, -1)
+            delta = (self.delta[:, :-1, None] - inside).reshape(tasks, -1)
+            end = clock.end[:, None]
+            left = clock.remaining(end * tau, end * delta).reshape(tasks, panels, -1)
+            return (end * self.step)[:, :, None] / left
 
         inside = density(nodes)
         self.total = inside @ weights
-        self.passed = jnp.concatenate([jnp.zeros_like(self.total[:1]), jnp.cumsum(self.total)])
+        none = xp.zeros_like(self.total[:, :1])
+        self.passed = xp.concatenate([none, xp.cumsum(self.total, axis=1)], axis=1)
         # On a plateau the linear part is nearly all, and x·total has no rounding to speak of.
-        self.series = (matrix @ inside.T).at[:2].add(-0.5 * self.total[None, :])
-        self.ends = _hold(density(jnp.asarray([0.0, 1.0], clock.s.dtype))).T
+        linear = xp.asarray(np.where(np.arange(NODES + 1) < 2, 0.5, 0.0))
+        series = inside @ matrix.T - self.total[:, :, None] * linear[None, None, :]
+        self.series = xp.moveaxis(series, 2, 0)
+        self.ends = hold(xp.moveaxis(density(xp.asarray(np.array([0.0, 1.0]))), 2, 0))
 
         # 1/R − 1/(f'(τ*)δ) has no pole: (f'δ − R)/(f'δ R), with f'δ − R summed by itself.
-        last = jnp.where(clock.ends, clock.end * self.delta[-1], 1.0)
-        y = jnp.minimum(clock.s[None, :] * last * nodes[:, None], _HUGE)
-        bend = clock.top[None, :] * (y + jnp.expm1(-y)) - clock.bottom[None, :] * (jnp.expm1(y) - y)
-        bend = jnp.sum(jnp.where(clock.ends, bend, 0.0), axis=1)
-        linear = clock.end_slope() * last * nodes
-        left = jax.vmap(clock.remaining)(clock.end - last * nodes, last * nodes)
-        self.tail = matrix @ (bend / linear * last / jnp.where(clock.ends, left, 1.0))
+        last = xp.where(clock.ends, clock.end * self.delta[:, -1], 1.0)
+        near = last[:, None] * nodes[None, :]
+        y = xp.minimum(clock.s[:, None, :] * near[:, :, None], _HUGE)
+        top, bottom = clock.top[:, None, :], clock.bottom[:, None, :]
+        bend = top * (y + xp.expm1(-y)) - bottom * (xp.expm1(y) - y)
+        bend = xp.sum(xp.where(clock.ends[:, None, None], bend, 0.0), axis=2)
+        left = clock.remaining(clock.end[:, None] - near, near)
+        left = xp.where(clock.ends[:, None], left, 1.0)
+        extra = bend / (clock.end_slope()[:, None] * near) * last[:, None] / left
+        self.tail = matrix @ extra.T
 
 
 def _distance(path: _Path, times: Times, *, rolled: bool = False) -> Times:
@@ -268,38 +298,45 @@ def _distance(path: _Path, times: Times, *, rolled: bool = False) -> Times:
 
     Rolled into loops it compiles sooner, and is slower at many times.
     """
-    clock, count = path.clock, path.step.shape[0]
+    xp = module_of(path, times)
+    clock, count = path.clock, path.step.shape[1]
     panel = _panel_of(path, times)
     in_tail = panel >= count
-    k = jnp.minimum(panel, count - 1)
-    aim = jnp.where(
-        in_tail, 0.5 * _hold(path.passed[k + 1] - path.passed[k]), times - path.passed[k]
-    )
-    terms, total = path.series[:, k], path.total[k]
-    x = _invert(_hold(terms), _hold(total), path.ends[:, k], _hold(aim), rolled=rolled)
+    k = xp.minimum(panel, count - 1)
+    row = xp.arange(times.shape[0])[:, None]
+    passed = path.passed[row, k]
+    half = 0.5 * hold(path.passed[row, k + 1] - passed)
+    aim = xp.where(in_tail, half, times - passed)
+    terms, total = path.series[:, row, k], path.total[row, k]
+    x = _invert(hold(terms), hold(total), path.ends[:, row, k], hold(aim), rolled=rolled)
     value, slope = chebyshev_pair(terms, x, rolled=rolled)
     slope = slope + total
-    x = x + ((aim - total * x) - value) / _hold(jnp.where(slope > 0.0, slope, 1.0))
-    inside = jax.vmap(clock.remaining)(
-        clock.end * (path.tau[k] + path.step[k] * x),
-        clock.end * (path.delta[k] - path.step[k] * x),
-    )
-    left = jnp.where(in_tail, times - path.passed[-1], 0.0)
+    x = x + ((aim - total * x) - value) / hold(xp.where(slope > 0.0, slope, 1.0))
+    end, step = clock.end[:, None], path.step[row, k] * x
+    inside = clock.remaining(end * (path.tau[row, k] + step), end * (path.delta[row, k] - step))
+    left = xp.where(in_tail, times - path.passed[:, -1:], 0.0)
     pole = _pole_tail(path, left, rolled=rolled)
-    beyond = jnp.where(clock.ends, pole, _saddle_tail(path, left))
-    return jnp.where(in_tail, beyond, inside)
+    beyond = xp.where(clock.ends[:, None], pole, _saddle_tail(path, left))
+    return xp.where(in_tail, beyond, inside)
 
 
-def _panel_of(path: _Path, times: Times) -> Int[Array, " times"]:
+def _panel_of(path: _Path, times: Times) -> Int[Any, "tasks times"]:
     """The panel each time falls into; the number of panels stands for the tail."""
-    passed = _hold(path.passed)
-    return jnp.searchsorted(passed, _hold(times), side="right", method="scan_unrolled") - 1
+    passed, times = hold((path.passed, times))
+    if module_of(passed, times) is np:
+        found = [np.searchsorted(*pair, side="right") for pair in zip(passed, times, strict=True)]
+        return np.stack(found) - 1
+
+    def search(passed: Any, times: Any) -> Any:
+        return jnp.searchsorted(passed, times, side="right", method="scan_unrolled")
+
+    return jax.vmap(search)(passed, times) - 1
 
 
 def _invert(
-    terms: Float[Array, "terms times"],
+    terms: Float[Any, "terms tasks times"],
     total: Times,
-    ends: Float[Array, "2 times"],
+    ends: Float[Any, "2 tasks times"],
     aim: Times,
     *,
     rolled: bool,
@@ -308,63 +345,67 @@ def _invert(
 
     The first guess takes the integrand for an exponential between its end values.
     """
+    xp = module_of(terms, aim)
     first, last = ends
-    growth = jnp.log(last / first)
-    bent = jnp.abs(growth) > 1e-3
+    growth = xp.log(last / first)
+    bent = xp.abs(growth) > 1e-3
     scaled = aim / first
-    x = jnp.where(bent, jnp.log1p(growth * scaled) / jnp.where(bent, growth, 1.0), scaled)
-    x = jnp.clip(jnp.where(jnp.isfinite(x), x, 0.5), 0.0, 1.0)
+    x = xp.where(bent, xp.log1p(growth * scaled) / xp.where(bent, growth, 1.0), scaled)
+    x = xp.clip(xp.where(xp.isfinite(x), x, 0.5), 0.0, 1.0)
 
-    def newton(_: Any, x: Times) -> Times:
+    def newton(x: Times) -> Times:
         value, slope = chebyshev_pair(terms, x, rolled=rolled)
         slope = slope + total
-        x = x + ((aim - total * x) - value) / jnp.where(slope > 0.0, slope, 1.0)
-        return jnp.clip(x, 0.0, 1.0)
+        x = x + ((aim - total * x) - value) / xp.where(slope > 0.0, slope, 1.0)
+        return xp.clip(x, 0.0, 1.0)
 
-    return jax.lax.fori_loop(0, 3, newton, x)
+    return repeat(3, newton, x)
 
 
 def _pole_tail(path: _Path, left: Times, *, rolled: bool) -> Times:
     """R after a further p t = `left` inside the last stretch: Newton in log δ."""
+    xp = module_of(path, left)
     clock = path.clock
-    last, slope = jnp.where(clock.ends, clock.end * path.delta[-1], 1.0), clock.end_slope()
-    whole = jnp.sum(path.tail)
-    left = jnp.minimum(left, _hold(_FULL / slope + jnp.abs(whole)))
-    terms = jnp.broadcast_to(path.tail[:, None], (path.tail.shape[0], left.shape[0]))
+    last = xp.where(clock.ends, clock.end * path.delta[:, -1], 1.0)[:, None]
+    slope = clock.end_slope()[:, None]
+    whole = xp.sum(path.tail, axis=0)[:, None]
+    left = xp.minimum(left, hold(_FULL / slope + xp.abs(whole)))
+    terms = xp.broadcast_to(path.tail[:, :, None], (*path.tail.shape, left.shape[1]))
 
-    def newton(log: Times, slope: Scalar, whole: Scalar, terms: Array, left: Times) -> Times:
-        ratio = jnp.exp(log)
+    def newton(log: Times, slope: Any, whole: Any, terms: Any, left: Times) -> Times:
+        ratio = xp.exp(log)
         value, density = chebyshev_pair(terms, ratio, rolled=rolled)
-        return log + (whole - value - left - log / slope) / _hold(1.0 / slope + ratio * density)
+        return log + (whole - value - left - log / slope) / hold(1.0 / slope + ratio * density)
 
     arguments = (slope, whole, terms, left)
-    log = -_hold(slope * left)
-    log = jax.lax.fori_loop(
-        0, 4, lambda _, log: jnp.minimum(newton(log, *_hold(arguments)), 0.0), log
-    )
-    close = last * jnp.exp(newton(log, *arguments))
-    return jax.vmap(clock.remaining)(clock.end * path.tau[-1] + (last - close), close)
+    log = -hold(slope * left)
+    log = repeat(4, lambda log: xp.minimum(newton(log, *hold(arguments)), 0.0), log)
+    close = last * xp.exp(newton(log, *arguments))
+    return clock.remaining(clock.end[:, None] * path.tau[:, -1:] + (last - close), close)
 
 
 def _saddle_tail(path: _Path, left: Times) -> Times:
     """R after a further p t = `left` when one falling exponential is left: closed form."""
+    xp = module_of(path, left)
     clock = path.clock
     slowest, lasting = clock.lasting()
-    fall = jnp.sum(jnp.where(lasting, clock.falling(clock.end * path.tau[-1]), 0.0))
-    fall, rate = jnp.where(clock.ends, 0.0, fall), jnp.where(clock.ends, 1.0, slowest)
-    floor = jnp.where(clock.ends, 0.0, clock.floor)
-    left = jnp.minimum(left, _hold(1e290 / (1.0 + rate * (floor + fall))))
+    falling = xp.exp(clock.log_d - clock.s * (clock.end * path.tau[:, -1])[:, None])
+    fall = xp.sum(xp.where(lasting, falling, 0.0), axis=1)
+    fall = xp.where(clock.ends, 0.0, fall)[:, None]
+    rate = xp.where(clock.ends, 1.0, slowest)[:, None]
+    floor = xp.where(clock.ends, 0.0, clock.floor)[:, None]
+    left = xp.minimum(left, hold(1e290 / (1.0 + rate * (floor + fall))))
     z = rate * floor * left
     gone = z > 600.0
-    z = jnp.where(gone, 0.0, z)
+    z = xp.where(gone, 0.0, z)
     tiny = z < 1e-8
-    growth = jnp.where(tiny, 1.0 + 0.5 * z, jnp.expm1(z) / jnp.where(tiny, 1.0, z))
+    growth = xp.where(tiny, 1.0 + 0.5 * z, xp.expm1(z) / xp.where(tiny, 1.0, z))
     stretch = 1.0 + (floor + fall) * rate * left * growth
-    return floor + jnp.where(gone, 0.0, fall / stretch)
+    return floor + xp.where(gone, 0.0, fall / stretch)
 
 
 class Flow(eqx.Module):
-    """One task's approach to its target, ready to be read at any times.
+    """Every task's approach to its target, ready to be read at any times.
 
     Args:
         mu: eigenvalues of H, any symmetric matrix.
@@ -375,146 +416,159 @@ class Flow(eqx.Module):
     """
 
     path: _Path
-    gap: Scalar
-    unit: Scalar
-    sign: Scalar  # of f − Λ; 0 where f(0) = Λ
+    gap: Column
+    unit: Column
+    sign: Column  # of f − Λ; 0 where f(0) = Λ
 
     def __init__(
         self,
         mu: Modes,
         plus: Modes,
         minus: Modes,
-        initial: Scalar,
-        target: Scalar,
+        initial: Column,
+        target: Column,
         panels: int = PANELS,
     ):
+        xp = module_of(mu, plus, minus, initial, target)
         forward = mu >= 0.0
-        c = log_square(jnp.where(forward, plus, minus)) - math.log(4.0)
-        d = log_square(jnp.where(forward, minus, plus)) - math.log(4.0)
+        c = log_square(xp.where(forward, plus, minus)) - math.log(4.0)
+        d = log_square(xp.where(forward, minus, plus)) - math.log(4.0)
         down = initial > target  # read backwards: −f rises towards −Λ
-        gap = jnp.where(down, initial - target, target - initial)
+        gap = xp.where(down, initial - target, target - initial)
         arrived = gap <= 0.0
         # In units of the larger of |Λ| and |f(0) − Λ| nothing below underflows.
-        unit = _hold(jnp.where(arrived, 1.0, jnp.maximum(gap, jnp.abs(target))))
-        gap = jnp.where(arrived, 1.0, gap / unit)
-        log_c = jnp.where(down, d, c) - jnp.log(unit)
-        log_d = jnp.where(down, c, d) - jnp.log(unit)
-        floor = jnp.where(arrived, 1.0, jnp.where(down, -target, target) / unit)
-        s = 2.0 * jnp.abs(mu)
-        ends = jnp.any(log_c > -jnp.inf) | (floor < 0.0)
+        unit = hold(xp.where(arrived, 1.0, xp.maximum(gap, xp.abs(target))))
+        gap = xp.where(arrived, 1.0, gap / unit)
+        log_c = xp.where(down[:, None], d, c) - xp.log(unit)[:, None]
+        log_d = xp.where(down[:, None], c, d) - xp.log(unit)[:, None]
+        floor = xp.where(arrived, 1.0, xp.where(down, -target, target) / unit)
+        s = 2.0 * xp.abs(mu)
+        ends = xp.any(log_c > -xp.inf, axis=1) | (floor < 0.0)
         pole = _find_end(  # with harmless numbers where there is none
-            jnp.where(ends, log_c, 0.0),
-            jnp.where(ends, log_d, 0.0),
-            jnp.where(ends, s, 1.0),
+            xp.where(ends[:, None], log_c, 0.0),
+            xp.where(ends[:, None], log_d, 0.0),
+            xp.where(ends[:, None], s, 1.0),
             gap,
             floor,
         )
-        end = jnp.where(ends, pole, 1.0)
+        end = xp.where(ends, pole, 1.0)
         self.path = _Path(_Clock(log_c, log_d, s, floor, gap, end, ends), panels)
         self.gap, self.unit = gap, unit
-        self.sign = jnp.where(arrived, 0.0, jnp.where(down, 1.0, -1.0))
+        self.sign = xp.where(arrived, 0.0, xp.where(down, 1.0, -1.0))
 
     def residual(self, times: Times) -> Times:
         """``f(t) − Λ`` at data-weighted times p t ≥ 0, to relative accuracy."""
-        return self._signed(_distance(self.path, self._scaled(times)), times)
+        return self.signed(_distance(self.path, self.scaled(times)), times)
 
-    def _scaled(self, times: Times) -> Times:
-        return jnp.minimum(times, _hold(1e290 / self.unit)) * self.unit
+    def scaled(self, times: Times) -> Times:
+        """Times in the unit in which the path is known."""
+        xp = module_of(self, times)
+        unit = self.unit[:, None]
+        return xp.minimum(times, hold(1e290 / unit)) * unit
 
-    def _signed(self, distance: Times, times: Times) -> Times:
-        return self.sign * self.unit * jnp.where(times > 0.0, distance, self.gap)
+    def signed(self, distance: Times, times: Times) -> Times:
+        """F − Λ of the distance."""
+        xp = module_of(self, times)
+        at = xp.where(times > 0.0, distance, self.gap[:, None])
+        return (self.sign * self.unit)[:, None] * at
 
 
 class Resampled(eqx.Module):
-    """A flow as a series in time on every panel: reading it needs no inversion.
+    """The flow of one task as a series in time on every panel: reading it needs no inversion.
 
     Past the last panel R/E is analytic in ``E = e^{−f'(τ*) p t}``. The grid moves with the flow
     under differentiation, so that slopes are as smooth as values.
     """
 
     flow: Flow
-    series: Float[Array, "terms edges"]
-    bend: Float[Array, " panels"]
+    series: Float[Any, "terms edges"]
+    bend: Float[Any, " panels"]
 
     def __init__(self, flow: Flow):
         path = flow.path
-        points, matrix = (jnp.asarray(x, path.tau.dtype) for x in chebyshev_fit(RESAMPLED))
+        xp = module_of(path)
+        points, matrix = (xp.asarray(x) for x in chebyshev_fit(RESAMPLED))
         # In the time at which an integrand that is exponential in τ would be passed, R is as
         # smooth as in τ itself: x = log(1 + q v)/log(1 + q) for the share v of a panel's time.
-        first, last = path.ends
-        growth = jnp.log(jnp.where(first > 0.0, last, 1.0) / jnp.where(first > 0.0, first, 1.0))
-        bend = growth * path.total / jnp.where(first > 0.0, first, 1.0)
-        self.bend = _hold(jnp.where(jnp.abs(bend) > 1e-6, bend, 0.0))
+        first, last = path.ends[:, 0]
+        growth = xp.log(xp.where(first > 0.0, last, 1.0) / xp.where(first > 0.0, first, 1.0))
+        total, passed = path.total[0], path.passed[0]
+        bend = growth * total / xp.where(first > 0.0, first, 1.0)
+        self.bend = hold(xp.where(xp.abs(bend) > 1e-6, bend, 0.0))
         q = self.bend[:, None]
-        share = jnp.expm1(points[None, :] * jnp.log1p(q)) / jnp.where(q == 0.0, 1.0, q)
-        share = jnp.where(q == 0.0, points[None, :], share)
-        inner = path.passed[:-1, None] + path.total[:, None] * share
-        outer = path.passed[-1] - jnp.log(points) / path.clock.end_slope()
-        values = _distance(path, jnp.concatenate([inner.ravel(), outer]), rolled=True)
-        values = values.reshape(-1, RESAMPLED).at[-1].divide(points)
+        share = xp.expm1(points[None, :] * xp.log1p(q)) / xp.where(q == 0.0, 1.0, q)
+        share = xp.where(q == 0.0, points[None, :], share)
+        inner = passed[:-1, None] + total[:, None] * share
+        outer = passed[-1] - xp.log(points) / path.clock.end_slope()
+        times = xp.concatenate([inner.ravel(), outer])[None, :]
+        values = _distance(path, times, rolled=True).reshape(-1, RESAMPLED)
+        values = xp.concatenate([values[:-1], values[-1:] / points[None, :]])
         self.flow, self.series = flow, matrix @ values.T
 
-    def residual(self, times: Times) -> Times:
+    def residual(self, times: Float[Any, " times"]) -> Float[Any, " times"]:
         """``f(t) − Λ`` at data-weighted times p t ≥ 0, to relative accuracy."""
-        path, count = self.flow.path, self.flow.path.step.shape[0]
-        slope = path.clock.end_slope()
-        clock_time = self.flow._scaled(times)
-        panel = _panel_of(path, clock_time)
+        path, count = self.flow.path, self.flow.path.step.shape[1]
+        xp = module_of(self, times)
+        slope, passed, total = path.clock.end_slope(), path.passed[0], path.total[0]
+        clock_time = self.flow.scaled(times[None, :])
+        panel = _panel_of(path, clock_time)[0]
+        clock_time = clock_time[0]
         in_tail = panel >= count
-        k = jnp.minimum(panel, count - 1)
-        left = jnp.where(in_tail, clock_time - path.passed[-1], 0.0)
-        decay = jnp.exp(-slope * jnp.minimum(left, _hold(_FULL / slope)))
-        share = jnp.where(in_tail, 0.0, clock_time - path.passed[k])
-        share = share / jnp.where(path.total > 0.0, path.total, 1.0)[k]
+        k = xp.minimum(panel, count - 1)
+        left = xp.where(in_tail, clock_time - passed[-1], 0.0)
+        decay = xp.exp(-slope * xp.minimum(left, hold(_FULL / slope)))
+        share = xp.where(in_tail, 0.0, clock_time - passed[k])
+        share = share / xp.where(total > 0.0, total, 1.0)[k]
         q = self.bend[k]
-        bent = jnp.log1p(q * share) / jnp.where(q == 0.0, 1.0, jnp.log1p(q))
-        inside = jnp.where(q == 0.0, share, bent)
-        value = chebyshev_value(self.series, panel, jnp.where(in_tail, decay, inside))
-        value = jnp.where(in_tail, value * decay, value)
-        at_saddle = in_tail & ~path.clock.ends
-        distance = jnp.where(at_saddle, _saddle_tail(path, left), value)
-        return self.flow._signed(distance, times)
+        bent = xp.log1p(q * share) / xp.where(q == 0.0, 1.0, xp.log1p(q))
+        inside = xp.where(q == 0.0, share, bent)
+        value = chebyshev_value(self.series, panel, xp.where(in_tail, decay, inside))
+        value = xp.where(in_tail, value * decay, value)
+        if not (xp is np and path.clock.ends[0]):
+            at_saddle = in_tail & ~path.clock.ends
+            value = xp.where(at_saddle, _saddle_tail(path, left[None, :])[0], value)
+        return self.flow.signed(value[None, :], times[None, :])[0]
 
 
-def modes(start: Start) -> tuple[Array, Array, Array]:
+def modes(start: Start) -> tuple[Modes, Modes, Modes]:
     """Eigenvalues of the 2×2 H and √μ times v ± w in its eigenbasis, each (tasks, 2).
 
     ``μ₁ = 1 + m`` with ``m² + m(1 − ψn) = ψ``, ``μ₂ = ψΛ²/μ₁``, and the eigenvector of μ₁ has slope
     ``Λ(1 − 1/μ₁)``.
     """
+    xp = module_of(start)
     psi, lam = start.context, start.strength
     excess = psi * start.squared_norm - 1.0
-    root = jnp.sqrt(excess**2 + 4.0 * psi)
+    root = xp.sqrt(excess**2 + 4.0 * psi)
     large = excess > 0.0
-    m = jnp.where(large, 0.5 * (excess + root), 2.0 * psi / jnp.where(large, 1.0, root - excess))
+    m = xp.where(large, 0.5 * (excess + root), 2.0 * psi / xp.where(large, 1.0, root - excess))
     mu1 = 1.0 + m
     slope = lam * m / mu1
-    norm = jnp.sqrt(1.0 + slope**2)
-    root1, root2 = jnp.sqrt(mu1), lam * jnp.sqrt(psi / mu1)
+    norm = xp.sqrt(1.0 + slope**2)
+    root1, root2 = xp.sqrt(mu1), lam * xp.sqrt(psi / mu1)
 
-    def project(sign: float) -> Array:
+    def project(sign: float) -> Modes:
         x1, x2 = (start.v + sign * start.w).T
         # The slope is Λ − Λ/μ₁ for long contexts and small for short ones: neither may cancel.
         short = m < 1.0
-        first = jnp.where(short, x1 + slope * x2, start.along(sign) - lam * x2 / mu1)
-        second = jnp.where(short, x2 - slope * x1, lam * x1 / mu1 - start.across(sign))
-        return jnp.stack([root1 * first / norm, root2 * second / norm], axis=1)
+        first = xp.where(short, x1 + slope * x2, start.along(sign) - lam * x2 / mu1)
+        second = xp.where(short, x2 - slope * x1, lam * x1 / mu1 - start.across(sign))
+        return xp.stack([root1 * first / norm, root2 * second / norm], axis=1)
 
-    return jnp.stack([mu1, psi * lam**2 / mu1], axis=1), project(1.0), project(-1.0)
+    return xp.stack([mu1, psi * lam**2 / mu1], axis=1), project(1.0), project(-1.0)
 
 
 def flows(start: Start) -> Flow:
     """The exact flow of every task, one row a task."""
     mu, plus, minus = modes(start)
-    return jax.vmap(Flow)(mu, plus, minus, start.prediction, start.strength)
+    return Flow(mu, plus, minus, start.prediction, start.strength)
 
 
-def exact(start: Start, time: Float[Array, "tasks times"]) -> Float[Array, "tasks times"]:
+def exact(start: Start, time: Times) -> Times:
     """The residual f − Λ for every task at its own data-weighted times p t."""
-    return jax.vmap(Flow.residual)(flows(start), time)
+    return flows(start).residual(time)
 
 
 def exact_shared(start: Start) -> Resampled:
     """The flow that all tasks follow, each at its own pace p t: that of the first row."""
-    first = jax.tree.map(lambda x: x[:1], start)
-    return Resampled(jax.tree.map(lambda x: x[0], flows(first)))
+    return Resampled(flows(jax.tree.map(lambda x: x[:1], start)))

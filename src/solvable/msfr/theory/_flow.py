@@ -12,7 +12,8 @@ from ...numerics.host import numbers
 from ..start import Init
 from ..task import Task
 from ._exact import Flow
-from ._loss import MAX_TIME, Rows, at_times, check, rows_of, times_of
+from ._loss import MAX_TIME, at_times, check, times_of
+from ._tasks import Rows, all_rows, padded
 from ._zeroth import brackets
 
 _MANY_PANELS = 96  # other matrices may have modes of any ratio
@@ -62,7 +63,7 @@ def parameters(task: Task, init: Init, t: Any) -> tuple[Float[Array, "..."], Flo
     check(task, init, "zeroth")
     t = times_of(t)
     task.fit(24.0 + 16.0 * t.size)
-    rows = rows_of(task, init)
+    rows = padded(all_rows(task, init))
     return at_times(lambda t: _parameters(rows, t), t, task.num_tasks)
 
 
@@ -108,8 +109,9 @@ def _symmetric(
     mu, basis = jnp.linalg.eigh(matrix)
     root = jnp.sqrt(jnp.abs(mu))
     plus, minus = root * (basis.T @ (v + w)), root * (basis.T @ (v - w))
-    flow = Flow(mu, plus, minus, v @ matrix @ w, target, _MANY_PANELS)
-    return target + flow.residual(weight * t)
+    first = (x[None] for x in (mu, plus, minus, v @ matrix @ w, target))
+    flow = Flow(*first, panels=_MANY_PANELS)
+    return target + flow.residual((weight * t)[None, :])[0]
 
 
 def exact_flow(

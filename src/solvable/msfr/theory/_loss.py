@@ -1,10 +1,10 @@
 """Predictions, residuals and losses of all tasks at once."""
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,16 +13,19 @@ from jaxtyping import Array, Float
 from ... import validation
 from ...compiling import jit, stage
 from ...numerics.binomial import NODES, binomial_nodes
-from ...numerics.buckets import by_bucket, padding, run_bucket
-from ...numerics.host import numbers
-from ...numerics.streaming import in_blocks, map_rows, sum_rows
-from ..start import Init
+from ...numerics.buckets import by_bucket
+from ...numerics.host import is_known, module_of, numbers
+from ...numerics.streaming import map_rows, sum_rows
+from ..start import Init, SoftmaxInit
 from ..task import Task
 from ._exact import Resampled, exact, exact_shared
+from ._first import order_one
+from ._learning import Order, rest_square
 from ._modes import Column, Start
-from ._zeroth import order_one, order_zero
+from ._softmax import softmax_loss
+from ._tasks import Rows, all_rows, is_law, padded, rows_of, starts
+from ._zeroth import order_zero
 
-Order = Literal["zeroth", "first", "exact"]
 ORDERS: tuple[str, ...] = get_args(Order)
 
 MAX_TIME = 1e300
@@ -30,67 +33,12 @@ MAX_DATA = 1e15
 # Entries (tasks × times) worked on at once: fits the cache, and bounds memory at any size.
 _PIECE = {"zeroth": 1 << 18, "first": 1 << 17, "exact": 1 << 16}
 _KERNEL = {"zeroth": order_zero, "first": order_one, "exact": exact}
-_BLOCK = 1 << 14  # times at which a shared flow is read at once
-_HOST = 1 << 22  # entries (tasks × times) up to which sums over a shared flow are the host's
-_FEWEST, _MOST = 16, 4096  # tasks and times between which their numbers are filled up
+_HOST_PIECE = 1 << 14
+HOST = 10**7  # entries up to which numbers are the host's: what is compiled is faster beyond
+_MOST = 4096  # times up to which their number is filled up
 
-Row = Float[Array, "tasks times"]
-
-
-def starts(task: Task, init: Init) -> Start:
-    """The tasks' context matrices and initial parameters, one row a task.
-
-    Entries so small that their products underflow are taken as 0 (contexts as 1e-30).
-    """
-    return Start(*numbers(_starts, task.contexts, task.strengths, *init.columns(task)))
-
-
-def _starts(xp: Any, context: Any, strength: Any, v: Any, w: Any) -> tuple[Any, ...]:
-    def flush(x: Any, tiny: float) -> Any:
-        return xp.where(xp.abs(x) < tiny, 0.0, x)
-
-    context = xp.maximum(context, 1e-30)
-    return context, flush(strength, 1e-60), flush(v, 1e-101), flush(w, 1e-101)
-
-
-class Rows(eqx.Module):
-    """The tasks as compiled functions take them: one row a task.
-
-    Few tasks are filled up with rows of weight 0, so that a new number of them compiles nothing.
-    """
-
-    start: Start
-    weight: Column
-    index: Column
-
-
-def rows_of(task: Task, init: Init) -> Rows:
-    """The tasks, and what they start from; the last row again, without weight, to a power of 2."""
-    task.fit(24.0)
-    rows = Rows(starts(task, init), task.weights, task.index)
-    count = task.num_tasks
-    if count > _MOST or not is_known(rows):
-        return rows
-    place = padding(count, max(_FEWEST, run_bucket(count)))
-    rows = jax.tree.map(lambda x: np.asarray(x)[place], rows)
-    rows.weight[count:] = 0.0
-    return jax.tree.map(stage, rows)
-
-
-class Draws(eqx.Module):
-    """Limited data: N, and what counts of each task are averaged over, if that is known already."""
-
-    data: Float[Array, ""]
-    nodes: tuple[Float[Array, "tasks nodes"], Float[Array, "tasks nodes"]] | None
-
-
-def draws_of(rows: Rows, data: Float[Array, ""] | None) -> Draws | None:
-    """Limited data as compiled functions take them: numbers are averaged over without compiling."""
-    if data is None:
-        return None
-    if rows.weight.shape[0] > _MOST or not is_known(data, rows):
-        return Draws(data, None)
-    return Draws(data, numbers(binomial_nodes, data, rows.weight))
+Row = Float[Any, "tasks times"]
+Kernel = Callable[[Start, Row], Row]
 
 
 def initial_residual(start: Start, order: Order) -> Column:
@@ -104,40 +52,49 @@ def _one_flow(start: Start) -> Resampled:
     return exact_shared(start)
 
 
+@functools.lru_cache(maxsize=64)
+def _known_flow(context: float, strength: float, v: float, w: float) -> Resampled:
+    task, init = Task(1, 2.0, context, strength), Init(v, w)
+    with np.errstate(all="ignore"):
+        return exact_shared(starts(task, init, np.ones(1)))
+
+
 def shared_flow(task: Task, init: Init, order: Order) -> Resampled | None:
     """The one flow of tasks that share everything at the exact order; elsewhere None.
 
-    Taking longest to compile, it is compiled by itself: once for any number of tasks and times.
+    Numbers are the host's; taking longest to compile, of traced ones it is compiled by itself: once
+    for any number of tasks and times.
     """
     if order != "exact" or not shares_everything(task, init):
         return None
+    if is_known(task, init):
+        return _known_flow(*(float(x) for x in (task.context, task.strength, init.v, init.w)))
     return _one_flow(starts(Task(1, task.alpha, task.context, task.strength), init))
 
 
-@jit
-def _read(flow: Resampled, time: Float[Array, " n"]) -> Float[Array, " n"]:
-    return flow.residual(time)
-
-
-def is_known(*trees: Any) -> bool:
-    """Whether all numbers in pytrees can be looked at."""
-    return all(validation.is_concrete(leaf) for leaf in jax.tree.leaves(trees))
-
-
-def read(flow: Any, time: np.ndarray) -> np.ndarray:
-    """The residual f − Λ of a shared flow at data-weighted times p t of any shape."""
-
-    def block(part: np.ndarray) -> np.ndarray:
-        return np.asarray(_read(flow, stage(part)))
-
-    return in_blocks(block, time.ravel(), block=_BLOCK).reshape(time.shape)
-
-
-def kernel_of(order: Order, flow: Resampled | None) -> Callable[[Start, Row], Row]:
+def kernel_of(order: Order, flow: Resampled | None) -> Kernel:
     """The residual f − Λ at times p t; tasks that share everything read one and the same flow."""
     if flow is None:
         return _KERNEL[order]
     return lambda _, time: flow.residual(time.ravel()).reshape(time.shape)
+
+
+def host_rows(function: Callable[[Rows], np.ndarray], rows: Rows, width: int) -> np.ndarray:
+    """``function(rows)`` in numpy, in pieces that fit the cache, `width` entries a row."""
+    piece = max(1, _HOST_PIECE // max(1, width))
+    count = rows.weight.shape[0]
+    with np.errstate(all="ignore"):
+        return np.concatenate(
+            [
+                function(jax.tree.map(lambda x, k=k: x[k : k + piece], rows))
+                for k in range(0, count, piece)
+            ]
+        )
+
+
+def host_sum(function: Callable[[Rows], np.ndarray], rows: Rows, width: int) -> np.ndarray:
+    """The sum over rows of ``function(rows)``, which has an axis of them first."""
+    return host_rows(lambda part: np.sum(function(part), axis=0, keepdims=True), rows, width).sum(0)
 
 
 @jit(static_argnames="order")
@@ -152,60 +109,66 @@ def _residual(rows: Rows, t: Array, order: Order, flow: Resampled | None) -> Row
     return map_rows(left, (rows.start, rows.weight), piece=piece).T
 
 
+def _squares(
+    rows: Rows, t: Any, size: Any, data: Any, order: Order, kernel: Kernel
+) -> Float[Any, "tasks times"]:
+    """E[(f_s(t) − Λ_s)²] of every row, in numpy or in JAX."""
+    weight = rows.weight
+    if data is None:
+        left = kernel(rows.start, weight[:, None] * t[None, :]) ** 2
+    else:
+        xp = module_of(rows, t, data)
+        count, share = binomial_nodes(xp, data, weight)
+        time = (count / data)[:, None, :] * t[None, :, None]
+        flat = time.reshape(weight.shape[0], -1)
+        square = kernel(rows.start, flat).reshape(time.shape) ** 2
+        left = xp.sum(share[:, None, :] * square, axis=2)
+    if size is None:
+        return left
+    xp = module_of(rows, left, size)
+    unlearned = (initial_residual(rows.start, order) ** 2)[:, None]
+    return xp.where(rows.index[:, None] < size, left, unlearned)
+
+
 @jit(static_argnames="order")
 def joint_loss(
     rows: Rows,
     t: Float[Array, " times"],
-    size: Float[Array, ""] | Float[Array, " times"] | None,
-    draws: Draws | None,
+    size: Float[Array, ""] | None,
+    data: Float[Array, ""] | None,
     order: Order,
     flow: Resampled | None,
 ) -> Float[Array, " times"]:
-    """L at each time, with one model size or each its own: the core of `loss`, unchecked."""
+    """L at each time: the core of `loss`, unchecked."""
     kernel = kernel_of(order, flow)
-    sizes = None if size is None else jnp.broadcast_to(size, t.shape)
-    learned = None if sizes is None else rows.index[:, None] < sizes[None, :]
 
-    def losses(part: Any) -> Row:
-        start, weight, learned, nodes = part
-        if draws is None:
-            left = kernel(start, weight[:, None] * t[None, :]) ** 2
-        else:
-            # (tasks, nodes); of many tasks only as many at once as are worked on.
-            count, share = binomial_nodes(jnp, draws.data, weight) if nodes is None else nodes
-            time = (count / draws.data)[:, None, :] * t[None, :, None]
-            flat = time.reshape(weight.shape[0], -1)
-            square = kernel(start, flat).reshape(time.shape) ** 2
-            left = jnp.sum(share[:, None, :] * square, axis=2)
-        if learned is not None:
-            left = jnp.where(learned, left, (initial_residual(start, order) ** 2)[:, None])
-        return 0.5 * weight[:, None] * left
+    def losses(part: Rows) -> Row:
+        return 0.5 * part.share[:, None] * _squares(part, t, size, data, order, kernel)
 
-    width = t.shape[0] * (1 if draws is None else NODES)
-    piece = max(1, _PIECE[order] // max(1, width))
-    nodes = None if draws is None else draws.nodes
-    return sum_rows(losses, (rows.start, rows.weight, learned, nodes), piece=piece)
+    width = t.shape[0] * (1 if data is None else NODES)
+    return sum_rows(losses, rows, piece=max(1, _PIECE[order] // max(1, width)))
 
 
-def _read_loss(
-    weights: np.ndarray,
-    initial: float,
+def host_loss(
+    rows: Rows,
     t: np.ndarray,
-    size: Array | None,
-    draws: Draws | None,
-    flow: Resampled,
+    order: Order,
+    flow: Resampled | None,
+    *,
+    size: Any = None,
+    data: Any = None,
+    less: bool = False,
 ) -> np.ndarray:
-    """The same of few tasks that share a flow: read once for all, and summed on the host."""
-    p = weights[:, None]
-    if draws is None or draws.nodes is None:
-        left = read(flow, p * t[None, :]) ** 2
-    else:
-        count, share = (np.asarray(x)[: len(weights)] for x in draws.nodes)
-        time = (count / np.asarray(draws.data))[:, None, :] * t[None, :, None]
-        left = np.einsum("sn,stn->st", share, read(flow, time) ** 2)
-    if size is not None:
-        left = np.where(np.arange(1, len(p) + 1)[:, None] < np.asarray(size), left, initial**2)
-    return np.sum(0.5 * p * left, axis=0)
+    """The same in numpy; `less` what is left for ever, task by task, if that is asked for."""
+    kernel = kernel_of(order, flow)
+
+    def losses(part: Rows) -> np.ndarray:
+        left = _squares(part, t, size, data, order, kernel)
+        if less:
+            left = left - rest_square(part.start, order)[:, None]
+        return 0.5 * part.share[:, None] * left
+
+    return host_sum(losses, rows, t.shape[0] * (1 if data is None else NODES))
 
 
 def times_of(t: Any) -> Any:
@@ -272,9 +235,12 @@ def residual(task: Task, init: Init, t: Any, order: Order = "exact") -> Float[Ar
     check(task, init, order)
     t = times_of(t)
     task.fit(24.0 + 4.0 * t.size)
-    rows, flow = rows_of(task, init), shared_flow(task, init, order)
-    if flow is not None and t.size * task.num_tasks <= _HOST and is_known(flow, rows, t):
-        return stage(read(flow, t[..., None] * np.asarray(task.weights)))
+    rows, flow = all_rows(task, init), shared_flow(task, init, order)
+    if t.size * task.num_tasks <= HOST and is_known(task, init, t):
+        kernel, flat = kernel_of(order, flow), t.reshape(-1)
+        left = host_rows(lambda x: kernel(x.start, x.weight[:, None] * flat), rows, t.size)
+        return stage(left.T.reshape(*t.shape, -1))
+    rows = padded(rows)
     return at_times(lambda t: _residual(rows, t, order, flow), t, task.num_tasks)
 
 
@@ -311,7 +277,7 @@ def _add_strengths(xp: Any, left: Any, strengths: Any) -> Any:
 
 def loss(
     task: Task,
-    init: Init,
+    init: Init | SoftmaxInit,
     t: Any,
     order: Order = "exact",
     size: Any = None,
@@ -324,9 +290,10 @@ def loss(
 
     Args:
         task: the data law.
-        init: where linear attention starts.
+        init: where linear attention starts; or `SoftmaxInit`, for softmax attention with keys at
+            rest (`softmax_loss` has its formula, and its range).
         t: times, one number or one axis.
-        order: "exact", "zeroth" or "first".
+        order: "exact", "zeroth" or "first"; softmax attention has one closed form for all.
         size: D in 1 … S + 1; None for the whole model.
         data: N from 1 to 1e15; None or infinity for unlimited data.
 
@@ -335,19 +302,30 @@ def loss(
 
     Reference: eqs. (15), (66).
     """
+    if isinstance(init, SoftmaxInit):
+        validation.one_of("order", order, ORDERS)
+        return softmax_loss(task, init, t, size, data)
     check(task, init, order)
     t = times_of(t)
     if size is not None:
         size = size_of(task, size)
     data = data_of(data)
-    rows, flow = rows_of(task, init), shared_flow(task, init, order)
-    draws = draws_of(rows, data)
-    entries = task.num_tasks * t.size * (1 if data is None else NODES)
-    if flow is not None and entries <= _HOST and is_known(flow, rows, t, size, draws):
-        initial = float(read(flow, np.zeros(1))[0])
-        found = _read_loss(np.asarray(task.weights), initial, t.reshape(-1), size, draws, flow)
+    rows, flow = summed_rows(task, init, size), shared_flow(task, init, order)
+    entries = rows.weight.shape[0] * t.size * (1 if data is None else NODES)
+    if entries <= HOST and is_known(task, init, t, size, data):
+        limits = [None if x is None else float(x) for x in (size, data)]
+        found = host_loss(rows, t.reshape(-1), order, flow, size=limits[0], data=limits[1])
         return stage(found.reshape(t.shape))
-    return at_times(lambda t: joint_loss(rows, t, size, draws, order, flow), t)
+    rows = padded(rows)
+    return at_times(lambda t: joint_loss(rows, t, size, data, order, flow), t)
+
+
+def summed_rows(task: Task, init: Init, size: Any = None) -> Rows:
+    """What a sum over tasks runs over when those s < D are learned."""
+    if size is not None and not is_known(size):
+        return all_rows(task, init)  # nodes would have to end at a D that is not known
+    cut = () if size is None or not is_law(task, init) else (int(size),)
+    return rows_of(task, init, cut)
 
 
 def size_of(task: Task, size: Any) -> Float[Array, ""]:
