@@ -30,8 +30,10 @@ ORDERS: tuple[str, ...] = get_args(Order)
 
 MAX_TIME = 1e300
 MAX_DATA = 1e15
-# Entries (tasks × times) worked on at once: fits the cache, and bounds memory at any size.
+# Entries (tasks × times) worked on at once: fits the cache, or fills a GPU; bounds memory.
 _PIECE = {"zeroth": 1 << 18, "first": 1 << 17, "exact": 1 << 16}
+_GPU_PIECE = {"zeroth": 1 << 26, "first": 1 << 22, "exact": 1 << 22}
+_GPU_SHARED = 1 << 20  # of a flow that all tasks read
 _KERNEL = {"zeroth": order_zero, "first": order_one, "exact": exact}
 _HOST_PIECE = 1 << 14
 HOST = 10**7  # entries up to which numbers are the host's: what is compiled is faster beyond
@@ -97,6 +99,14 @@ def host_sum(function: Callable[[Rows], np.ndarray], rows: Rows, width: int) -> 
     return host_rows(lambda part: np.sum(function(part), axis=0, keepdims=True), rows, width).sum(0)
 
 
+def _piece(order: Order, flow: Resampled | None, width: int) -> int:
+    """Rows worked on at once, `width` entries each."""
+    entries = _PIECE[order]
+    if jax.default_backend() == "gpu":
+        entries = _GPU_PIECE[order] if flow is None else _GPU_SHARED
+    return max(1, entries // max(1, width))
+
+
 @jit(static_argnames="order")
 def _residual(rows: Rows, t: Array, order: Order, flow: Resampled | None) -> Row:
     kernel = kernel_of(order, flow)
@@ -105,7 +115,7 @@ def _residual(rows: Rows, t: Array, order: Order, flow: Resampled | None) -> Row
         start, weight = part
         return kernel(start, weight[:, None] * t[None, :])
 
-    piece = max(1, _PIECE[order] // max(1, t.shape[0]))
+    piece = _piece(order, flow, t.shape[0])
     return map_rows(left, (rows.start, rows.weight), piece=piece).T
 
 
@@ -146,7 +156,7 @@ def joint_loss(
         return 0.5 * part.share[:, None] * _squares(part, t, size, data, order, kernel)
 
     width = t.shape[0] * (1 if data is None else NODES)
-    return sum_rows(losses, rows, piece=max(1, _PIECE[order] // max(1, width)))
+    return sum_rows(losses, rows, piece=_piece(order, flow, width))
 
 
 def host_loss(

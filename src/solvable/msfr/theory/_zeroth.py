@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 from jaxtyping import Bool, Float
 
 from ...numerics.host import hold, module_of
@@ -140,7 +141,13 @@ def zeroth_residual(
     """
     xp = module_of(plus, minus, initial, target, rate, time)
     clock, sigma, far = clock_of(plus, minus, target, rate, time)
-    near_g, near_h = _near(plus, minus, target, xp.where(far, 0.0, clock))
+    off = initial - target
+    far_all = xp is np and bool(far.all())  # numbers are asked first: mostly all are on one side
+    near_g, near_h = (
+        (1.0, 1.0) if far_all else _near(plus, minus, target, xp.where(far, 0.0, clock))
+    )
+    if xp is np and not far.any():
+        return off / (near_g * near_h)
     sigma = xp.where(_of_rows(far, sigma), sigma, 1.0)  # else slopes overflow where it is tiny
 
     # y > ½: with E = e^−2y the bracket whose e^y term can vanish is e^y/2 (top (1 − κE) + big E),
@@ -160,7 +167,6 @@ def zeroth_residual(
     less = xp.exp(xp.where(risen, -rise, rise))
     rest = 1.0 - kappa * fallen
     product = xp.where(risen, big * less + rest, big + less * rest) * (1.0 + share * fallen)
-    off = initial - target
     above = 4.0 * off / whole * xp.where(risen, less, 1.0)
     return xp.where(far, above, off) / xp.where(far, product, near_g * near_h)
 
