@@ -6,176 +6,261 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, Statement, stage, step, worst_ratio
-from ...reproduce.claim import Kind
-from ...style import THEORY, TOKENS, TRAINING, colour, loglog, panels
+from ...compiling import stage
+from ...reproduce import Figure, Finding, at_most, near, settings_of, step, worst_ratio
+from ...reproduce.panels import Mark, Panel, drawn, entry, line, theory, training
+from ...style import THEORY
 from .. import Init, LinearAttention, Task, predict, sample, train_tokens
-from ..model import half_squares
-from ..task import count_tasks
-from ._judging import START
+from ._judging import START, log_points
 
-SEED = 0
-CONTEXTS = (10, 100)
-STRENGTH = 0.5
-LR = 1e-3
-UNTIL = 1.0  # up to which time training is to follow theory
-WITHIN = 0.05
-INIT = (0.1, 0.11)  # (106)
-SETTINGS: dict[Size, dict[str, Any]] = {
-    "quick": {"num_tasks": 20, "data": 400, "data_sets": 1, "steps": 1500, "points": 16},
-    "default": {"num_tasks": 20, "data": 400, "data_sets": 3, "steps": 3000, "points": 30},
-    "full": {"num_tasks": 100, "data": 2000, "data_sets": 5, "steps": 5000, "points": 40},
-}
+EVERY = 10  # steps between two log points
+STARTS = ("all", "own")  # which entries of v_s and w_s start at (106): all, or s and S + 1 alone
+
+fig = Figure(
+    "msfr/fig6",
+    "Approximately sparse features, theory against training",
+    settings={
+        "quick": {"num_tasks": 20, "data": 400, "data_sets": 1, "steps": 2000},
+        "default": {"num_tasks": 20, "data": 400, "data_sets": 3, "steps": 5000},
+        "full": {"num_tasks": 100, "data": 2000, "data_sets": 5, "steps": 5000},
+    },
+    constants={"contexts": (10, 100), "alpha": 1.8, "strength": 0.5, "lr": 1e-3}
+    | {"init": (0.1, 0.11), "until": 1.0},
+    note=(
+        "The paper has ζ ~ N(0, I/ψ²), v = 0.1 and w = 0.11 in every entry (106), lr 1e-3 and 5000 "
+        "steps, and does not say S, N, α or Λ of this figure. Ours: S = 20 and N = 400 (S = 100 "
+        "and N = 2000 in full), α = 1.8, Λ = 0.5. L is the loss on the data set that is trained "
+        "on, and theory takes its shares p̂_s = #_s/N, as Theorem 3.1 does, so that only the noise "
+        "separates them. The query's noise meets every column of W, and adds "
+        "(1/2ψ²) Σ_s p̂_s Σ_k (v_s·H_s w_k)² to L. From (106) the columns k ≠ s begin as large as "
+        "column s and are not turned down as it is; 'others 0' has the entries of v_s and w_s off "
+        "(s, S + 1) at 0 instead, which leaves less of them."
+    ),
+)
 
 
 def expected_loss(
-    context: int, shares: np.ndarray, weights: np.ndarray, t: np.ndarray
+    settings: Any, context: int, shares: np.ndarray, t: np.ndarray, order: Any
 ) -> np.ndarray:
-    """``½ Σ_s w_s (f_s(p̂_s t) − Λ)²``: exact sparse features, learned with shares p̂.
+    """``½ Σ_s p̂_s (f_s(p̂_s t) − Λ)²``: exact sparse features, learned with shares p̂.
 
     Args:
+        settings: of the figure.
         context: ψ.
-        shares: p̂_s, each task's share of the data that are trained on.
-        weights: w_s, each task's share of the data that the loss is taken on.
+        shares: p̂_s, each task's share of the data.
         t: times.
+        order: of the theory, as in `predict`.
 
     Returns:
         The loss at every time.
     """
-    one = Task(1, alpha=1.8, context=float(context), strength=STRENGTH)  # its weight is 1
-    f = np.asarray(predict(one, Init(*INIT), np.outer(t, shares).ravel())).reshape(len(t), -1)
-    return 0.5 * (f - STRENGTH) ** 2 @ weights
+    one = Task(1, settings.alpha, float(context), settings.strength)  # its weight is 1
+    f = predict(one, Init(*settings.init), np.outer(t, shares).ravel(), order)
+    return 0.5 * (np.asarray(f).reshape(len(t), -1) - settings.strength) ** 2 @ shares
 
 
-def _data_set(settings: dict, context: int, seed: int, steps: np.ndarray) -> list[np.ndarray]:
-    """Training and fresh loss at every step of `steps`, each with what theory says of it."""
-    size, data = settings["num_tasks"], settings["data"]
-    task = Task(size, alpha=1.8, context=float(context), strength=STRENGTH)
-    tokens, fresh = (
-        sample(task, data, seed=each, features="approximate")
-        for each in (seed, seed + settings["data_sets"])
-    )
-    model, done, found = LinearAttention.start(task, Init(*INIT)), 0, []
-    for end in steps:
-        piece = int(end) - done
-        run = train_tokens(model, tokens, lr=LR, steps=piece, log_every=piece)
-        model, done = run.state[0], int(end)
-        found.append((float(run.loss[-1]), float(np.mean(half_squares(model, fresh)))))
-        step(done, int(steps[-1]))
-    shares, weights = (np.asarray(count_tasks(x.task, size)) for x in (tokens, fresh))
-    theory = [expected_loss(context, shares, w, LR * steps) for w in (shares, weights)]
-    return [*np.transpose(found), *theory]
+def with_noise(
+    settings: Any, context: int, shares: np.ndarray, steps: np.ndarray, others: float
+) -> np.ndarray:
+    """``½ Σ_s p̂_s [(f_s − Λ)² + ψ^-2 Σ_k (v_s·H_s w_k)²]``: with the noise of the query.
+
+    Descent on exact features gives v_s and w_s on coordinates (s, S + 1); the other entries of
+    w_k do not move.
+
+    Args:
+        settings: of the figure.
+        context: ψ.
+        shares: p̂_s.
+        steps: at which steps.
+        others: the entries of w_k off (k, S + 1).
+
+    Returns:
+        The loss at every step of `steps`.
+    """
+    lam = settings.strength
+    h = context * np.outer([1.0, lam], [1.0, lam]) + np.diag([1.0, 0.0])
+    v, w = (np.full((len(shares), 2), x) for x in settings.init)
+    kept = set(steps.tolist())
+    found = []
+    for n in range(int(steps[-1]) + 1):
+        into, back = w @ h, v @ h
+        f = np.sum(v * into, axis=1)
+        if n in kept:
+            across = back[:, :1] * others + back[:, 1:] * w[None, :, 1]  # v_s·H_s w_k
+            np.fill_diagonal(across, f)
+            squares = (f - lam) ** 2 + np.sum(across**2, axis=1) / context**2
+            found.append(0.5 * shares @ squares)
+        pull = settings.lr * shares * (f - lam)
+        v, w = v - pull[:, None] * into, w - pull[:, None] * back
+    return np.array(found)
 
 
-def _curves(settings: dict, context: int) -> xr.Dataset:
-    steps = np.geomspace(10, settings["steps"], settings["points"])
-    steps = np.unique(np.append(np.round(steps), UNTIL / LR)).astype(int)
-    seeds = range(SEED, SEED + settings["data_sets"])
-    runs = np.stack([_data_set(settings, context, seed, steps) for seed in seeds])
-    names = ("trained", "fresh", "trained_theory", "fresh_theory")
+def _start(settings: Any, task: Task, kind: str) -> LinearAttention:
+    if kind == "own":
+        return LinearAttention.start(task, Init(*settings.init))
+    size, (v, w) = task.num_tasks, settings.init
+    return LinearAttention(stage(np.full((size, size + 1), v)), stage(np.full((size + 1, size), w)))
+
+
+def _data_set(settings: Any, context: int, seed: int) -> xr.Dataset:
+    """Training from both starts, and what theory says of it."""
+    size = settings.num_tasks
+    task = Task(size, settings.alpha, float(context), settings.strength)
+    tokens = sample(task, settings.data, seed=seed, features="approximate")
+    shares = np.bincount(np.asarray(tokens.task), minlength=size) / settings.data
+    points = log_points(settings.steps // EVERY, 60)
+    steps = EVERY * points
+    trained, noisy = [], []
+    for kind in STARTS:
+        run = train_tokens(
+            _start(settings, task, kind),
+            tokens,
+            lr=settings.lr,
+            steps=settings.steps,
+            log_every=EVERY,
+            progress=step,
+        )
+        trained.append(np.asarray(run.loss)[points])
+        others = settings.init[1] if kind == "all" else 0.0
+        noisy.append(with_noise(settings, context, shares, steps, others))
+    t = settings.lr * steps
     return xr.Dataset(
-        {name: (("data_set", "time"), runs[:, k]) for k, name in enumerate(names)},
-        coords={"time": LR * steps},
-    ).expand_dims(context=[context])
-
-
-def compute(size: Size) -> xr.Dataset:
-    """Training on approximately sparse features at both context lengths."""
-    return xr.concat(
-        [stage(f"context_{c}", lambda c=c: _curves(SETTINGS[size], c)) for c in CONTEXTS],
-        dim="context",
+        {
+            "trained": (("start", "time"), trained),
+            "noisy": (("start", "time"), noisy),
+            "zeroth": ("time", expected_loss(settings, context, shares, t, "zeroth")),
+            "exact": ("time", expected_loss(settings, context, shares, t, "exact")),
+        },
+        coords={"time": t, "start": list(STARTS)},
     )
 
 
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """The loss of one data set at each context length, and all gaps to theory."""
-    figure, axes = panels(3)
-    for k, (each, context) in enumerate(zip(axes, CONTEXTS, strict=False)):
-        here = data.sel(context=context).isel(data_set=0)
-        each.plot(data.time, here.trained, color=colour(k), label="training", **TRAINING)
-        each.plot(
-            data.time, here.fresh, color=colour(k), label="fresh data, other shares", **TOKENS
-        )
-        for name, words in (("trained", "theory, exact features"), ("fresh", "")):
-            each.plot(data.time, here[f"{name}_theory"], color="black", label=words, **THEORY)
-        loglog(each, "t", title=rf"$\psi = {context}$")
-        each.legend(loc="lower left")
-        gaps = data.sel(context=context)
-        gaps = (gaps.trained / gaps.trained_theory - 1.0).values
-        axes[2].plot(data.time, gaps.T, color=colour(k), **TRAINING)
-        axes[2].plot([], [], color=colour(k), label=rf"$\psi = {context}$", **TRAINING)
-    axes[2].axhspan(-WITHIN, WITHIN, color="0.9", zorder=0, label="±5 %")
-    axes[2].axvline(UNTIL, color="0.6", linewidth=0.7, zorder=0)
-    axes[2].set_xscale("log")
-    axes[2].set_xlabel("$t$")
-    axes[2].set_ylabel("$L/L_{theory} - 1$")
-    axes[2].set_title("gap to theory, each data set", fontsize=9.0)
-    axes[2].legend(loc="upper left")
-    return figure
-
-
-def _say(word: str, kind: Kind, text: str) -> Statement:
-    return Statement(f"msfr/fig6/{word}", text, "Fig. 6, App. H.2", kind)
-
-
-LONG = _say(
-    "context-100",
-    "check",
-    "At ψ = 100 training on approximately sparse features, ε_s = 1/ψ_s, follows the theory of "
-    "exact ones up to t = 1 (largest relative gap of L, from t = 0.03 on).",
-)
-SHORT = _say(
-    "context-10",
-    "new",
-    "At ψ = 10 the noise of the features shows: at t = 1 L is above the theory of exact ones by "
-    "at least the ½Λ²/ψ² that the query's noise adds to a learned prediction (share of L).",
-)
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """Training and fresh losses against the theory for exact sparse features."""
-    judged = data.isel(time=(data.time.values >= START) & (data.time.values <= UNTIL * (1 + 1e-9)))
-
-    def gap(context: int, name: str) -> float:
-        here = judged.sel(context=context)
-        return worst_ratio(here[name].values, here[f"{name}_theory"].values)
-
-    def note(context: int) -> str:
-        here = data.sel(context=context)
-        late = here.isel(time=data.time.values >= START)
-        gaps = np.max(np.abs(late.trained / late.trained_theory - 1.0).values, axis=0)
-        broken = np.flatnonzero(gaps > WITHIN)
-        until = float(late.time[broken[0]]) if len(broken) else float(late.time[-1])
-        words = "reaches 5 % at" if len(broken) else "stays within 5 % to the end,"
-        return (
-            f"Largest over {data.sizes['data_set']} data set(s), training loss; the gap {words} "
-            f"t = {until:.2g}. On fresh data the largest gap is {gap(context, 'fresh'):.2g}."
-        )
-
-    end = judged.sel(context=10).isel(time=-1)
-    above = (end.trained / end.trained_theory - 1.0).values.min()
-    share = 0.5 * (STRENGTH / 10) ** 2 / float(end.trained_theory.mean())
-    return [
-        LONG.judge(0.0, gap(100, "trained"), WITHIN, note=note(100)),
-        SHORT.judge(share, above, "at least", note=note(10)),
+@fig.data
+def curves(settings: Any) -> xr.Dataset:
+    """Training on approximately sparse features at every context length."""
+    seeds = range(settings.seed, settings.seed + settings.data_sets)
+    rows = [
+        xr.concat([_data_set(settings, c, s) for s in seeds], dim="data_set")
+        for c in settings.contexts
     ]
+    return xr.concat(rows, dim="context").assign_coords(context=list(settings.contexts))
 
 
-FIGURE = Figure(
-    id="msfr/fig6",
-    title="Approximately sparse features, theory against training",
-    settings=SETTINGS,
-    statements=(LONG, SHORT),
-    compute=compute,
-    draw=draw,
-    claims=claims,
-    note="L is the loss on the data set that is trained on, and theory takes the shares "
-    "p̂_s = #_s/N of the same data set, so that only the noise separates them. Fresh data stand "
-    "for "
-    "the population; among them are tasks that were not in the data set and stay unlearned. Ours: "
-    "α = 1.8, Λ = 0.5, lr 1e-3, S = 20 and N = 400 (S = 100 and N = 2000 in full); v = 0.1, w = "
-    "0.11 at the start (106) on "
-    "the entries (s, S+1) and 0 elsewhere. The paper's (106) has them in every entry, so this is "
-    "not the setting of its Fig. 6.",
-    seed=SEED,
-)
+def _late(d: xr.Dataset, context: int, start: str, until: float = np.inf) -> xr.Dataset:
+    """From where gradient descent follows the flow, up to a time."""
+    t = d.time.values
+    return d.sel(context=context, start=start).isel(time=(t >= START) & (t <= until * (1.0 + 1e-9)))
+
+
+def _within(here: xr.Dataset, theory: str, gap: float = 0.05) -> str:
+    """Up to which time all data sets stay within a relative gap, to read."""
+    apart = np.abs(here.trained / here[theory] - 1.0).values.max(axis=0)
+    broken, words = np.flatnonzero(apart > gap), f"within {100 * gap:.0f} %"
+    if len(broken) == 0:
+        return f"{words} to the end"
+    if broken[0] == 0:
+        return f"nowhere {words}" if len(broken) == len(apart) else f"not {words} at first"
+    return f"{words} up to t = {float(here.time[broken[0] - 1]):.2g}"
+
+
+@fig.claim("paper", "Fig. 6, App. H.2", word="context-{x}", over="contexts", known="fails")
+def highly_exact(d, x):
+    """The loss by f⁰ of Theorem 3.1 is that of training on approximately sparse features from
+    (106) at ψ = {x} (largest relative gap from t = 0.03 to the end of training)."""
+    here = _late(d, x, "all")
+    gap = worst_ratio(here.trained, here.zeroth)
+    own = worst_ratio(here.exact, here.zeroth)
+    last, start = here.isel(time=-1), float(d.zeroth.sel(context=x).isel(time=0).max())
+    far = np.abs(last.trained - last.zeroth).values.max() / start
+    note = (
+        f"The paper finds it 'highly exact' where ψ is large. It is {_within(here, 'zeroth')}; "
+        f"L is up to {gap + 1.0:.3g} times that of f⁰, and at t = {float(here.time[-1]):g} it lies "
+        f"above it by {far:.1g} of L(0)."
+    )
+    return near(gap, 0.0, own, because="what f⁰ errs by with exact features", note=note)
+
+
+@fig.claim("paper", "App. H.2")
+def order(d):
+    """To order zero of ε = 1/ψ noise of size ε in the features does not matter: up to the same ψt
+    the gap between training from (106) and f⁰ vanishes with ε (largest relative gap from t = 0.03
+    at the longer context, against its share of that at the shorter)."""
+    short, long = min(settings_of(d).contexts), max(settings_of(d).contexts)
+    end = float(d.time[-1])
+    gaps = []
+    for context, until in ((short, end), (long, end * short / long)):
+        here = _late(d, context, "all", until)
+        gaps.append(worst_ratio(here.trained, here.zeroth))
+    note = f"{gaps[0]:.3g} at ψ = {short} up to ψt = {short * end:g}, {gaps[1]:.3g} at ψ = {long}."
+    return at_most(gaps[1], gaps[0] * short / long, because="linear in ε", note=note)
+
+
+@fig.claim("new", "App. H.2")
+def own_entries(d):
+    """At ψ = 100, with the entries of v_s and w_s off (s, S + 1) at 0, training follows the theory
+    of exact features up to t = {until} (largest relative gap from t = 0.03)."""
+    here = _late(d, 100, "own", settings_of(d).until)
+    note = f"It is {_within(_late(d, 100, 'own'), 'exact')}."
+    return near(worst_ratio(here.trained, here.exact), 0.0, 0.05, because=QUERIES, note=note)
+
+
+@fig.claim("new", "App. H.2", word="query-noise-{x}", over="contexts")
+def query_noise(d, x):
+    """With the query's noise on every column of W, (1/2ψ²) Σ_s p̂_s Σ_k (v_s·H_s w_k)², the theory
+    of exact features follows training with the other entries at 0 to its end, at ψ = {x} (largest
+    relative gap from t = 0.03)."""
+    return _explained(d, x, "own", np.inf, 0.15)
+
+
+@fig.claim("new", "App. H.2, (106)")
+def all_entries(d):
+    """With the query's noise the theory of exact features also follows training from (106), where
+    every entry starts, at ψ = 100 up to t = {until} (largest relative gap from t = 0.03)."""
+    return _explained(d, 100, "all", settings_of(d).until, 0.1)
+
+
+QUERIES = "the queries of a data set, √(2/N) of a mean of squares, and the noise of contexts"
+
+
+def _explained(d: xr.Dataset, context: int, start: str, until: float, within: float) -> Finding:
+    here, whole = _late(d, context, start, until), _late(d, context, start)
+    last = (whole.trained / whole.noisy).isel(time=-1).values
+    note = (
+        f"Without it the gap is {worst_ratio(here.trained, here.exact):.3g}. At t = "
+        f"{float(whole.time[-1]):g} L is {last.min():.2f} to {last.max():.2f} of what it says: "
+        "that noise is learned, too, is left out."
+    )
+    return near(worst_ratio(here.trained, here.noisy), 0.0, within, because=QUERIES, note=note)
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """The loss of one data set at each context length, and all by theory."""
+    contexts = settings_of(d).contexts
+    losses = [_losses(d, context) for context in contexts]
+    marks: list[Mark] = []
+    for k, context in enumerate(contexts):
+        for start, look in (("all", "-"), ("own", ":")):
+            here = d.sel(context=context, start=start).isel(time=slice(1, None))
+            word = rf"$\psi = {context}$, " + ("(106)" if start == "all" else "others 0")
+            for n, ratio in enumerate((here.trained / here.zeroth).values):
+                marks.append(line(here.time, ratio, "" if n else word, k, linestyle=look))
+    marks.append(line([d.time[1], d.time[-1]], [1.0, 1.0], color="0.6", linewidth=0.7))
+    ratios = Panel("$t$", "$L$ / $L$ by $f^0$", marks, "xy", "each data set", where="upper left")
+    return drawn(*losses, ratios)
+
+
+def _losses(d: xr.Dataset, context: int) -> Panel:
+    here = d.sel(context=context).isel(data_set=0, time=slice(1, None))
+    marks: list[Mark] = []
+    for k, (start, word) in enumerate((("all", "from (106)"), ("own", "others 0"))):
+        one = here.sel(start=start)
+        marks += [
+            training(here.time, one.trained, f"training, {word}", k),
+            theory(here.time, one.noisy, k=k),
+        ]
+    marks += [
+        line(here.time, here.zeroth, "$f^0$ (Theorem 3.1)", color="black", linewidth=0.9),
+        entry("with the query's noise", color="0.3", **THEORY),
+    ]
+    return Panel("$t$", "$L$", marks, "xy", rf"$\psi = {context}$", where="lower left")
