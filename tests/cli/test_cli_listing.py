@@ -18,7 +18,7 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     quoted = [claim for claim in claims if claim["quote"]]
     assert all(claim["kind"] == "paper" for claim in quoted)
     assert all(set(claim["known"].values()) == {"holds corrected"} for claim in quoted)
-    (softmax,) = (claim for claim in claims if claim["id"] == "msfr/fig5/compute")
+    (softmax,) = (claim for claim in claims if claim["id"] == "msfr/fig5/alphas")
     assert softmax["known"]["quick"] == "fails"
     asked, witnesses = labs[0].pop("question"), labs[0].pop("witnesses")
     assert asked["task"]["alpha"]["default"] == 1.8
@@ -56,7 +56,7 @@ def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
     assert "/data-gamma-0.5" in out
     assert "L ∝ N^(−(α+2γ−1)/α)" in out
     assert "/data-gamma-0.5 corrects what is printed (Eq. (105); Table 2 has the right" in out
-    assert "Settings at the default size, which cannot be changed yet: seed = 0, " in out
+    assert "Settings at the default size, which --set changes: seed = 0, " in out
     assert "msfr/fig3" not in out
     out = " ".join(solvable("list", "single_location/stability").out.split())
     assert "critical-400-10" not in out  # a regression value

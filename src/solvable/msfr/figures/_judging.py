@@ -1,20 +1,26 @@
-"""How the curves of this lab are judged."""
+"""How the laws of this lab are judged: where they are seen, by one rule."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Finding, Quote, Statement, decades
-from ...reproduce.claim import Kind
+from ...reproduce import Finding, at_least
 from ...reproduce.numerals import number
-from ._labels import of_label
+from ...scaling import longest_window
+from ..laws import Law
 
-DECADES = 2.0  # over which a law must be seen
-WITHIN = 0.02  # of its exponent
-RULE = "over two decades or more (decades in which the local exponent is within 2 %)."
+WITHIN = 0.02  # of its exponent, where a law is seen
+RULES = 0.5  # of the way from the first task to the last, over which a law is to be seen
+RULE = (
+    "over at least half of the decades from the first task to the last (share of them in which the "
+    "local exponent is within 2 %)"
+)
 START = 0.03  # from which time on gradient descent at lr 1e-3 is to follow the flow
+
+Get = Callable[[str], np.ndarray]
 
 
 def log_points(last: int, count: int) -> np.ndarray:
@@ -27,80 +33,104 @@ def log_points(last: int, count: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Where and how well a power law is seen.
+class Window:
+    """Where a power law is seen.
 
     Attributes:
-        mean: the local exponent, averaged over the window in log x.
-        low, high: the longest window within the tolerance; equal where there is none, at the point
-            of closest approach.
+        low, high: its ends; equal where it is seen nowhere, at the point of closest approach.
+        mean: the local exponent within, on average over log x.
     """
 
-    mean: float
     low: float
     high: float
+    mean: float
 
     @property
     def decades(self) -> float:
-        """How long the window is."""
-        return float(np.log10(self.high / self.low))
+        """How long it is."""
+        return float(np.log10(self.high) - np.log10(self.low))
 
     def words(self, symbol: str) -> str:
         """The window, to read."""
         low, high = (number(float(f"{x:.2g}")) for x in (self.low, self.high))
         if self.high == self.low:
-            return f"Nowhere within 2 %; closest at {symbol} = {low}."
-        ends = f"{symbol} = {low} … {high}"
-        return f"Within 2 % for {ends}, there {number(self.mean)} on average."
+            return f"Nowhere; closest at {symbol} = {low}"
+        return f"{symbol} = {low} … {high}, there {number(self.mean)} on average"
 
 
-def seen(x: Any, local: Any, exponent: float, tolerance: float = WITHIN) -> Seen:
-    """How well a law is seen in a local exponent on a grid; no range is picked by hand."""
-    grid, values = np.log10(np.asarray(x)), np.asarray(local)
-    good = np.isfinite(values)
-    fine = np.linspace(grid[good][0], grid[good][-1], 4001)
-    curve = np.interp(fine, grid[good], values[good])
-    miss = np.abs(curve / exponent - 1.0)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], miss <= tolerance, [False]])))
-    if edges.size:
-        first, after = max(edges.reshape(-1, 2), key=lambda run: run[1] - run[0])
-        low, high = fine[first], fine[after - 1]
-    else:
-        low = high = fine[np.argmin(miss)]
-    inside = (fine >= low) & (fine <= high)
-    return Seen(float(curve[inside].mean()), float(10.0**low), float(10.0**high))
+def sights(laws: Mapping[str, Law], per_decade: int) -> xr.Dataset:
+    """What `sight` has of each law, on a grid of its whole range."""
+    parts: list[xr.Dataset] = []
+    for name, law in laws.items():
+        x = law.grid(per_decade)
+        window, local = law.window(WITHIN), law.local_exponent(x)
+        parts.append(sight(name, x, local, window, law.loss(x), law.amplitude))
+    return xr.merge(parts)
 
 
-def claim_law(
-    fig: Figure, kind: Kind, source: str, word: str, text: str, symbol: str, *, shift: float = 0.0
-) -> None:
-    """Claim for every α of a figure that a power law in a symbol is seen."""
-    name = "D − ½" if shift else symbol
-
-    def law(d: xr.Dataset, x: float) -> Finding:
-        get = of_label(d, str(x))
-        grid, exponent = get(f"law_{symbol}") - shift, float(get(f"exponent_{symbol}"))
-        found = seen(grid, get(f"local_{symbol}"), exponent)
-        return decades(
-            found, DECADES, note=f"The exponent is {number(exponent)}. {found.words(name)}"
-        )
-
-    law.__doc__ = f"{text} {RULE}"
-    fig.claim(kind, source, word=f"{word}-law-{{x}}", over="alphas")(law)
-
-
-def law_statement(
-    id: str, text: str, source: str, kind: Kind, quote: Quote | None = None
-) -> Statement:
-    """That a power law is seen; the number judged is over how many decades."""
-    return Statement(id, f"{text} {RULE}", source, kind, quote)
+def sight(
+    name: str,
+    x: np.ndarray,
+    local: np.ndarray,
+    window: tuple[float, float],
+    loss: np.ndarray | None = None,
+    amplitude: float | None = None,
+) -> xr.Dataset:
+    """A law X as the claims find it: on the grid ``law_X`` its local exponent ``local_X`` and its
+    loss ``loss_X``, where it is seen, ``window_X``, and its ``amplitude_X``."""
+    found: dict[str, Any] = {
+        f"local_{name}": (f"law_{name}", local),
+        f"window_{name}": ("end", list(window)),
+    }
+    if loss is not None:
+        found[f"loss_{name}"] = (f"law_{name}", loss)
+    if amplitude is not None:
+        found[f"amplitude_{name}"] = amplitude
+    return xr.Dataset(found, coords={f"law_{name}": x})
 
 
-def judge_law(
-    statement: Statement, x: Any, local: Any, exponent: float, symbol: str, printed: Any = None
-) -> Claim:
-    """Over how many decades a local exponent is within 2 % of the law's, or of the quoted one."""
-    found = seen(x, local, exponent)
-    of_printed = None if printed is None else seen(x, local, printed).decades
-    note = f"The exponent is {number(exponent)}. {found.words(symbol)}"
-    return statement.judge(DECADES, found.decades, "at least", as_printed=of_printed, note=note)
+def window_on(x: np.ndarray, local: np.ndarray, exponent: float) -> tuple[float, float]:
+    """Where a law is seen whose local exponent is known on a grid alone."""
+    good = np.isfinite(local)
+    at, values = np.log(x[good]), local[good]
+    between = lambda y: np.interp(np.log(y), at, values)  # noqa: E731
+    return longest_window(x[good], between, exponent, WITHIN)
+
+
+def window_of(get: Get, symbol: str) -> Window:
+    """The window of the law in a symbol."""
+    low, high = (float(end) for end in get(f"window_{symbol}"))
+    x, local = get(f"law_{symbol}"), get(f"local_{symbol}")
+    inside = (x >= low) & (x <= high) & np.isfinite(local)
+    if not inside.any():
+        inside = np.arange(len(x)) == np.argmin(np.abs(np.log(x / low)))
+    return Window(low, high, float(local[inside].mean()))
+
+
+def reach(num_tasks: float, size: float, exponent: float) -> float:
+    """Decades from the first task to the last in what the loss falls with by `exponent`.
+
+    Of `num_tasks` tasks the last leaves a loss of num_tasks^-size, `size` being the exponent of the
+    law in model size.
+
+    >>> reach(1e9, 0.8, 0.8), round(reach(1e9, 0.8, 0.8 / 1.8), 6)
+    (9.0, 16.2)
+    """
+    return float(np.log10(num_tasks)) * size / exponent
+
+
+def rules(symbol: str, seen: Mapping[str, tuple[Window, float]]) -> Finding:
+    """A law is seen over most of the way, in each of several cases.
+
+    Args:
+        symbol: what it is a law in.
+        seen: for each case the law's window, and the decades of the whole way.
+    """
+    shares = [window.decades / whole for window, whole in seen.values()]
+    words = [
+        f"{f'{case}: ' if case else ''}{window.decades:.1f} of {whole:.1f} decades "
+        f"({window.words(symbol)})"
+        for case, (window, whole) in seen.items()
+    ]
+    because = "a law is to hold for most of the tasks, not for a stretch of them"
+    return at_least(min(shares), RULES, because=because, note=f"{'; '.join(words)}.")

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import xarray as xr
 
-from ..laws import Law
-
 
 def labelled(part: xr.Dataset, label: str) -> xr.Dataset:
     """The dataset with ``:label`` behind every name; grids of two labels may differ."""
@@ -18,13 +16,6 @@ def of_label(data: xr.Dataset, label: str) -> Callable[[str], np.ndarray]:
     return lambda name: data[f"{name}:{label}"].values
 
 
-def local_exponents(laws: Mapping[str, Law], per_decade: int) -> xr.Dataset:
-    """For each law X its local exponent ``local_X`` on the grid ``law_X`` of its whole range."""
-    grids = {name: law.grid(per_decade) for name, law in laws.items()}
-    return xr.Dataset(
-        {
-            f"local_{name}": (f"law_{name}", law.local_exponent(grids[name]))
-            for name, law in laws.items()
-        },
-        coords={f"law_{name}": x for name, x in grids.items()},
-    )
+def all_labelled(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Datasets by their labels as one."""
+    return xr.merge([labelled(part, label) for label, part in parts.items()])

@@ -1,15 +1,13 @@
 """The optimal split of compute, as the figures show and judge it."""
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 
 from .. import Init, Task, compute_law, frontier
 from ..theory import Order
-from ._judging import seen
+from ._judging import Get, sight, window_of, window_on
 
-SLACK = 0.01  # of the exponents of D* and t*: D is whole
+SLACK = 0.01  # of the exponents of D* and t*
 
 
 def cut_sizes(left: np.ndarray, weights: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -26,29 +24,26 @@ def cut_sizes(left: np.ndarray, weights: np.ndarray, size: np.ndarray) -> np.nda
     return (learned[size - 1] + unlearned[size - 1]).T
 
 
-def frontier_of_law(task: Task, init: Init, order: Order, per_decade: int) -> xr.Dataset:
-    """The exact frontier over the law's whole range: local exponent, D* and t*."""
+def frontier_of_law(
+    task: Task, init: Init, order: Order, per_decade: int, exponent: float
+) -> xr.Dataset:
+    """The exact frontier over the law's whole range: local exponent, window, D* and t*."""
     x = compute_law(task, init, order).grid(per_decade)
     best = frontier(task, init, x, order)
-    return xr.Dataset(
-        {
-            "local_C": ("law_C", best.local_exponent),
-            "split_size": ("law_C", best.size),
-            "split_time": ("law_C", best.time),
-        },
-        coords={"law_C": x},
-    )
+    window = window_on(x, best.local_exponent, exponent)
+    split = {"split_size": ("law_C", best.size), "split_time": ("law_C", best.time)}
+    seen = sight("C", x, best.local_exponent, window, best.loss, best.amplitude)
+    return seen.assign(split)
 
 
-def split_exponents(get: Callable[[str], np.ndarray], exponent: float) -> tuple[float, float]:
+def split_exponents(get: Get) -> tuple[float, float]:
     """The slopes of D* and t* in C across the window in which the frontier follows its law."""
-    x, size, time = get("law_C"), get("split_size"), get("split_time")
-    window = seen(x, get("local_C"), exponent)
+    x, window = get("law_C"), window_of(get, "C")
     inside = np.flatnonzero((x >= window.low) & (x <= window.high))
     if len(inside) < 2:
         return float("nan"), float("nan")
-    first, last = inside[0], inside[-1]
-    length = np.log(x[last] / x[first])
-    slopes = (np.log(y[last] / y[first]) / length for y in (size, time))
-    of_size, of_time = (float(slope) for slope in slopes)
+    ends = inside[[0, -1]]
+    length = np.diff(np.log(x[ends]))
+    slopes = (np.diff(np.log(get(name)[ends])) / length for name in ("split_size", "split_time"))
+    of_size, of_time = (float(slope[0]) for slope in slopes)
     return of_size, of_time

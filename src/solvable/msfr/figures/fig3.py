@@ -7,26 +7,16 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Figure, at_most, near, settings_of, step, worst_ratio
+from ...reproduce import Figure, Finding, at_most, near, settings_of, step, worst_ratio
+from ...reproduce.numerals import number
 from ...reproduce.panels import Panel, drawn, entry, law, line, theory, training
 from ...style import LAW, THEORY
-from .. import (
-    Init,
-    Task,
-    data_law,
-    exponents,
-    frontier,
-    loss,
-    residual,
-    size_law,
-    time_law,
-    train,
-)
+from .. import Init, Task, data_law, frontier, loss, residual, size_law, time_law, train
 from ..task import realised_shares
-from ._judging import START, claim_law, log_points
-from ._labels import labelled, local_exponents, of_label
-from ._split import cut_sizes, frontier_of_law
-from ._witness import claim_tokens, on_tokens
+from ._judging import START, WITHIN, log_points
+from ._labels import all_labelled, of_label
+from ._split import cut_sizes
+from ._witness import ROUND_OFF, claim_tokens, descended_loss, on_tokens
 
 PAPER = {"num_tasks": 500, "lr": 1e-3, "steps": 5000, "far": 5000.0}
 
@@ -36,25 +26,26 @@ fig = Figure(
     settings={
         "quick": PAPER
         | {"long_steps": 50_000, "data_lr": 5e-3, "data_steps": 4000, "seeds": 4}
-        | {"data": (30, 300, 3000)}
-        | {"law_tasks": 10**5, "split_tasks": 10**4, "budgets_a_decade": 2},
+        | {"data": (30, 300, 10_000), "many_tasks": 10**9},
         "default": PAPER
         | {"long_steps": 500_000, "data_lr": 5e-3, "data_steps": 40_000, "seeds": 8}
-        | {"data": (10, 30, 100, 300, 1000, 3000, 10_000)}
-        | {"law_tasks": 10**5, "split_tasks": 10**4, "budgets_a_decade": 4},
+        | {"data": (30, 100, 300, 1000, 3000, 10_000), "many_tasks": 10**9},
         "full": PAPER
         | {"long_steps": 500_000, "data_lr": 1e-3, "data_steps": 500_000, "seeds": 16}
-        | {"data": (10, 30, 100, 300, 1000, 3000, 10_000, 30_000)}
-        | {"law_tasks": 10**6, "split_tasks": 10**5, "budgets_a_decade": 8},
+        | {"data": (30, 100, 300, 1000, 3000, 10_000), "many_tasks": 10**12},
     },
     constants={"alphas": (1.8, 2.1), "context": 100.0, "strength": 0.5, "init": (0.1, 0.11)},
     note=(
         "S = 500, ψ = 100, Λ = 0.5, v = 0.1, w = 0.11 at the start (106); GD with lr 1e-3 and "
-        "5000 steps in (b) and (d). In "
-        "(a) and (c) 5000 steps (t = 5) leave the rare tasks unlearned (38 % too much loss at "
-        "D = 100), so they train longer; thin lines are the limit t → ∞. The laws are judged at "
-        "many more tasks (settings: law_tasks, split_tasks): at S = 500 they are hardly seen. As "
-        "what the paper states they are judged in msfr/table1."
+        "5000 steps in (b) and (d). Table 1 has its laws in D and N for t → ∞, and 5000 steps (t = "
+        "5) leave the rare tasks unlearned (38 % too much loss at D = 100), so (a) and (c) train "
+        "longer; thin lines are the limit. Slopes are those of least squares between logarithms: "
+        "in t from where the first task is learned, in D from S/100 to S/5, the sizes that the "
+        "paper names in (d), in N from 30 to 10⁴, where by (80) about those tasks are at stake; "
+        "they are to tell the two α apart. Those of L(t) and L(N) at α = 1.8 do not: 500 tasks "
+        "are too few (msfr/window). Gradient descent on a billion, which decouple and are summed "
+        "exactly at a thousand nodes, has the slope in t in the same 5000 steps. Where the laws "
+        "rule is judged in msfr/table1."
     ),
 )
 
@@ -64,8 +55,7 @@ def _task(settings: Any, num_tasks: int, alpha: float) -> tuple[Task, Init]:
 
 
 def _for_each_alpha(settings: Any, part: Callable[[Any, float], xr.Dataset]) -> xr.Dataset:
-    """A part for every α; grids that come from a law's range differ between them."""
-    return xr.merge([labelled(part(settings, alpha), str(alpha)) for alpha in settings.alphas])
+    return all_labelled({str(alpha): part(settings, alpha) for alpha in settings.alphas})
 
 
 @fig.data
@@ -91,9 +81,13 @@ def _in_time(settings: Any, alpha: float) -> xr.Dataset:
     far = np.geomspace(t[1], settings.far, 80)
     found = time_law(task, init, "exact")
     assert found.amplitude is not None
+    how = (settings.context, settings.strength, settings.init, settings.lr, points)
     return xr.Dataset(
         {
             "trained": ("time", np.asarray(run.loss)[points]),
+            "nodes": ("time", descended_loss(task.num_tasks, alpha, *how)),
+            "many": ("time", descended_loss(settings.many_tasks, alpha, *how)),
+            "first": ((), t[np.argmax(np.abs(left[0]) < 0.01 * np.abs(left[0, 0]))]),
             "flow": ("time", np.append(np.nan, found.loss(t[1:]))),
             "finite": ("time", np.append(np.nan, found.finite(t[1:]))),
             "flow_far": ("far_time", found.loss(far)),
@@ -120,17 +114,14 @@ def _in_size(settings: Any, alpha: float) -> xr.Dataset:
     t = settings.lr * steps
     run = train(task, init, lr=settings.lr, steps=steps, log_every=steps, progress=step)
     trained = cut_sizes(np.asarray(run.predictions) - settings.strength, weights, sizes)[-1]
-
-    def flow(t: float) -> np.ndarray:
-        left = np.asarray(residual(task, init, np.asarray([0.0, t])))
-        return cut_sizes(left.T, weights, sizes)[-1]
-
+    left = np.asarray(residual(task, init, np.asarray([0.0, t])))
+    limit = size_law(task, init, "exact")
     return xr.Dataset(
         {
             "size_trained": ("size", trained),
-            "size_flow": ("size", flow(t)),
-            "size_far": ("size", flow(settings.far)),
-            "size_limit": ("size", size_law(task, init, "exact").loss(sizes)),
+            "size_flow": ("size", cut_sizes(left.T, weights, sizes)[-1]),
+            "size_limit": ("size", limit.loss(sizes)),
+            "size_amplitude": limit.amplitude,
             "size_time": t,
         },
         coords={"size": sizes},
@@ -158,13 +149,15 @@ def _in_data(settings: Any, alpha: float) -> xr.Dataset:
         counted.append(0.5 * np.sum(weights * left**2, axis=1))
         expected.append(float(loss(task, init, t, data=count)))
         step(k + 1, len(settings.data))
-    n = np.unique(np.round(np.geomspace(10, 1e5, 40)).astype(int))
+    n = np.unique(np.round(np.geomspace(10, 1e5, 41)).astype(int))
+    limit = data_law(task, init, "exact")
     return xr.Dataset(
         {
             "data_trained": (("data", "seed"), trained),
             "data_counted": (("data", "seed"), counted),
             "data_expected": ("data", expected),
-            "data_limit": ("many_data", data_law(task, init, "exact").loss(n)),
+            "data_limit": ("many_data", limit.loss(n)),
+            "data_amplitude": limit.amplitude,
             "data_time": t,
         },
         coords={"data": list(settings.data), "seed": list(seeds), "many_data": n},
@@ -173,16 +166,14 @@ def _in_data(settings: Any, alpha: float) -> xr.Dataset:
 
 @fig.data
 def compute(settings: Any) -> xr.Dataset:
-    """(d): the exact frontier at the paper's size, and the law's."""
+    """(d): the exact frontier."""
     return _for_each_alpha(settings, _in_compute)
 
 
 def _in_compute(settings: Any, alpha: float) -> xr.Dataset:
-    task, init = _task(settings, settings.num_tasks, alpha)
-    many, _ = _task(settings, settings.split_tasks, alpha)
     budgets = np.geomspace(0.1, 1e4, 26)
-    best = frontier(task, init, budgets)
-    shown = xr.Dataset(
+    best = frontier(*_task(settings, settings.num_tasks, alpha), budgets)
+    return xr.Dataset(
         {
             "best_loss": ("budget", best.loss),
             "best_size": ("budget", best.size),
@@ -190,66 +181,58 @@ def _in_compute(settings: Any, alpha: float) -> xr.Dataset:
         },
         coords={"budget": budgets},
     )
-    return xr.merge([shown, frontier_of_law(many, init, "exact", settings.budgets_a_decade)])
 
 
-@fig.data
-def laws(settings: Any) -> xr.Dataset:
-    """Exponents: Table 1's, and local ones at the size where the laws are clean."""
-    return _for_each_alpha(settings, _laws)
-
-
-def _laws(settings: Any, alpha: float) -> xr.Dataset:
-    task, init = _task(settings, settings.law_tasks, alpha)
-    table = exponents(alpha)
-    found = {
-        "t": time_law(task, init, "exact"),
-        "D": size_law(task, init, "exact", shift=0.5),
-        "N": data_law(task, init, "exact"),
-    }
-    told = {"t": table.time, "D": table.size, "N": table.data, "C": table.compute}
-    local = local_exponents(found, per_decade=6)
-    return local.assign({f"exponent_{name}": value for name, value in told.items()})
+def _table(symbol: str, alpha: float) -> float:
+    """The exponents that Table 1 prints."""
+    size = alpha - 1.0
+    return {"D": size, "t": size / alpha, "N": size / alpha, "C": size / (alpha + 1.0)}[symbol]
 
 
 @fig.draw
 def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     """(a) size, (b) time, (c) data, (d) compute."""
-    alphas = settings_of(d).alphas
+    settings = settings_of(d)
     marks: dict[str, list[Any]] = {"D": [], "t": [], "N": []}
     thin: dict[str, Any] = {"alpha": 0.5, "linewidth": 0.8}
-    for k, alpha in enumerate(alphas):
+    for k, alpha in enumerate(settings.alphas):
         get, word = of_label(d, str(alpha)), rf"GD, $\alpha = {alpha}$"
         marks["D"] += [
             training(get("size"), get("size_trained"), word, k),
             theory(get("size"), get("size_flow"), k=k),
             line(get("size"), get("size_limit"), k=k, **thin),
+            law(get("size"), get("size_amplitude") * get("size") ** -_table("D", alpha)),
         ]
-        far = get("far_time")
+        far, t = get("far_time"), get("time")[1:]
         marks["t"] += [
-            training(get("time")[1:], get("trained")[1:], word, k),
+            training(t, get("trained")[1:], word, k),
+            line(t, get("many")[1:], k=k, linewidth=0.9),
             theory(far, get("flow_far"), k=k),
-            law(far, get("amplitude") * far ** -get("exponent_t")),
+            law(far, get("amplitude") * far ** -_table("t", alpha)),
         ]
         marks["N"] += [
             training(get("data"), get("data_trained").mean(axis=1), word, k),
             theory(get("data"), get("data_expected"), k=k),
             line(get("many_data"), get("data_limit"), k=k, **thin),
+            law(get("many_data"), get("data_amplitude") * get("many_data") ** -_table("N", alpha)),
         ]
     flow = entry("exact flow", color="0.3", **THEORY)
-    late = of_label(d, str(alphas[-1]))
+    late = of_label(d, str(settings.alphas[-1]))
     laws = {"D": r"D^{-(\alpha-1)}", "t": r"t^{-(\alpha-1)/\alpha}", "N": r"N^{-(\alpha-1)/\alpha}"}
-    limits = {
-        name: entry(rf"$t \to \infty$: $\to {laws[name]}$", color="0.3", **thin) for name in "DN"
+    limit = entry(r"$t \to \infty$", color="0.3", **thin)
+    words = rf"GD, $S = 10^{{{np.log10(settings.many_tasks):.0f}}}$"
+    many = entry(words, color="0.3", linewidth=0.9)
+    rest = {
+        name: [many if name == "t" else limit, flow, entry(rf"$\propto {power}$", **LAW)]
+        for name, power in laws.items()
     }
-    limits["t"] = entry(rf"$\propto {laws['t']}$", **LAW)
     ranges = {"xlim": (late("time")[1], 100.0), "ylim": (late("trained").min() / 3, None)}
     return drawn(
         *(
             Panel(
                 f"${symbol}$",
                 "$L$",
-                [*marks[symbol], flow, limits[symbol]],
+                [*marks[symbol], *rest[symbol]],
                 log="xy",
                 legend=7.5,
                 **(ranges if symbol == "t" else {}),
@@ -278,7 +261,7 @@ def _frontier(d: xr.Dataset) -> Panel:
         )
         for k in shown
     ]
-    power = get("compute_amplitude") * budget ** -get("exponent_C")
+    power = get("compute_amplitude") * budget ** -_table("C", alpha)
     return Panel(
         "$C = D t$",
         "$L$",
@@ -294,13 +277,131 @@ def _frontier(d: xr.Dataset) -> Panel:
     )
 
 
+def _slope(x: Any, y: Any) -> float:
+    """The exponent of y ∝ x^-exponent, by least squares between logarithms."""
+    return -float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def _tells_apart(d: xr.Dataset, symbol: str, alpha: float, slope: float, note: str) -> Finding:
+    """A slope is that of Table 1 at this α, and not at the other."""
+    laws = [_table(symbol, each) for each in settings_of(d).alphas]
+    slack = abs(laws[1] - laws[0]) / 2.0
+    because = "half of what lies between the laws of the two α"
+    return near(slope, _table(symbol, alpha), slack, because=because, note=note)
+
+
+def _time_slope(d: xr.Dataset, alpha: float, of: str) -> float:
+    get = of_label(d, str(alpha))
+    late = get("time") >= get("first")
+    return _slope(get("time")[late], get(of)[late])
+
+
+def slope_in_time(d: xr.Dataset, x: float) -> Finding:
+    """Trained for {steps} steps of lr {lr}, {num_tasks} tasks show L ∝ t^(−(α−1)/α) at α = {x}
+    (slope of L(t) from where the first task is learned)."""
+    first, many = float(of_label(d, str(x))("first")), _time_slope(d, x, "many")
+    count = number(float(settings_of(d).many_tasks))
+    words = f"From t = {first:.2g} on. {count} tasks, trained as long, have {number(many)}."
+    return _tells_apart(d, "t", x, _time_slope(d, x, "trained"), words)
+
+
+fig.claim("paper", "Fig. 3b, Table 1", word="slope-time-{x}", over=(1.8,), known="fails")(
+    slope_in_time
+)
+fig.claim("paper", "Fig. 3b, Table 1", word="slope-time-{x}", over=(2.1,))(slope_in_time)
+
+
+@fig.claim("paper", "Fig. 3a, Table 1", word="slope-size-{x}", over="alphas")
+def slope_in_size(d, x):
+    """Trained long, L ∝ D^(−(α−1)) at α = {x} (slope of L(D) from D = S/100 to S/5)."""
+    get, tasks = of_label(d, str(x)), settings_of(d).num_tasks
+    inside = (get("size") >= tasks / 100) & (get("size") <= tasks / 5)
+    members, early = get("member"), get("trained_member")[-1]
+    words = (
+        f"At t = {float(get('size_time')):g}; after 5000 steps it is "
+        f"{number(_slope(members, early))}."
+    )
+    slope = _slope(get("size")[inside], get("size_trained")[inside])
+    return _tells_apart(d, "D", x, slope, words)
+
+
+def slope_in_data(d: xr.Dataset, x: float) -> Finding:
+    """As t → ∞, L ∝ N^(−(α−1)/α) at α = {x} (slope of L(N), averaged over data sets, for N = 30 …
+    10⁴)."""
+    get = of_label(d, str(x))
+    inside = (get("many_data") >= 30) & (get("many_data") <= 10_000)
+    slope = _slope(get("many_data")[inside], get("data_limit")[inside])
+    trained = _slope(get("data"), get("data_trained").mean(axis=1))
+    words = (
+        f"{get('seed').size} data sets a point, trained to t = {float(get('data_time')):g}, have "
+        f"{number(trained)}."
+    )
+    return _tells_apart(d, "N", x, slope, words)
+
+
+fig.claim("paper", "Fig. 3c, Table 1", word="slope-data-{x}", over=(1.8,), known="fails")(
+    slope_in_data
+)
+fig.claim("paper", "Fig. 3c, Table 1", word="slope-data-{x}", over=(2.1,))(slope_in_data)
+
+
+@fig.claim("paper", "Fig. 3d, Table 1", word="slope-compute")
+def slope_in_compute(d):
+    """L ∝ C^(−(α−1)/(α+1)) along the lower envelope of D = S/100 … S/5 at α = {alphas[0]} (slope of
+    gradient descent where the best D is none of the ends)."""
+    alpha = settings_of(d).alphas[0]
+    c, value, size = _envelope(of_label(d, str(alpha)))
+    members = of_label(d, str(alpha))("member")
+    inner = (size > members[0]) & (size < members[-1])
+    words = f"C = {number(float(f'{c[inner][0]:.2g}'))} … {number(float(f'{c[inner][-1]:.2g}'))}."
+    return _tells_apart(d, "C", alpha, _slope(c[inner], value[inner]), words)
+
+
+def _envelope(get: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The least loss of gradient descent over D at budgets D t, and which D has it."""
+    t, members, curves = get("time")[1:], get("member"), get("trained_member")[1:]
+    budgets = np.geomspace(members[0] * START, members[-1] * t[-1], 60)
+    logs = np.stack(
+        [
+            np.interp(
+                np.log(budgets / D), np.log(t), np.log(curves[:, k]), left=np.inf, right=np.inf
+            )
+            for k, D in enumerate(members)
+        ]
+    )
+    best = np.argmin(logs, axis=0)
+    return budgets, np.exp(np.min(logs, axis=0)), members[best]
+
+
+@fig.claim("new", "Fig. 3b, Table 1", word="many-tasks-{x}", over="alphas")
+def of_many_tasks(d, x):
+    """In the same {steps} steps gradient descent on a billion tasks or more shows L ∝ t^(−(α−1)/α)
+    at α = {x} (slope of L(t) from where the first task is learned)."""
+    law = _table("t", x)
+    because = "2 % of the exponent, as where windows are judged"
+    return near(_time_slope(d, x, "many"), law, WITHIN * law, because=because)
+
+
+STEP = "a third of lr/t at t = 0.03: a task being learned at t has a rate of 1/t"
+STEPS = "ten times lr/t, one over the number of steps: a task being learned at t has a rate of 1/t"
+
+
 @fig.claim("check", "Fig. 3b", word="time-{x}", over="alphas")
 def follows_time(d, x):
     """L(t) of gradient descent is that of the exact flow for t ≥ 0.03, α = {x} (largest relative
     gap)."""
     get = of_label(d, str(x))
     late = get("time") >= START
-    return near(worst_ratio(get("trained")[late], get("flow")[late]), 0.0, 0.01)
+    gap = worst_ratio(get("trained")[late], get("flow")[late])
+    return near(gap, 0.0, 0.01, because=STEP)
+
+
+@fig.claim("check", "Fig. 3b", over="alphas")
+def nodes(d, x):
+    """Gradient descent of {num_tasks} tasks, summed at nodes as that of a billion is, is the
+    training of each of them, α = {x} (largest relative gap of L)."""
+    get = of_label(d, str(x))
+    return near(worst_ratio(get("nodes"), get("trained")), 0.0, ROUND_OFF, because="round-off")
 
 
 @fig.claim("check", "Fig. 3b", over="alphas")
@@ -309,7 +410,9 @@ def finite(d, x):
     (largest relative gap)."""
     get = of_label(d, str(x))
     late = get("time") >= START
-    return near(worst_ratio(get("finite")[late], get("flow")[late]), 0.0, 0.01)
+    gap = worst_ratio(get("finite")[late], get("flow")[late])
+    because = "an integral from ½ on in place of a sum, once the first task is learned"
+    return near(gap, 0.0, 1e-3, because=because)
 
 
 @fig.claim("check", "Fig. 3a", word="size-{x}", over="alphas")
@@ -318,7 +421,8 @@ def follows_size(d, x):
     relative gap)."""
     get = of_label(d, str(x))
     gap = worst_ratio(get("size_trained"), get("size_flow"))
-    return near(gap, 0.0, 0.01, note=f"At t = {float(get('size_time')):g}.")
+    words = f"At t = {float(get('size_time')):g}."
+    return near(gap, 0.0, 10.0 / settings_of(d).long_steps, because=STEPS, note=words)
 
 
 @fig.claim("check", "Fig. 3c", word="data-{x}", over="alphas")
@@ -327,7 +431,8 @@ def follows_data(d, x):
     α = {x} (largest relative gap)."""
     get = of_label(d, str(x))
     words = f"At t = {float(get('data_time')):g}, {get('seed').size} data sets a point."
-    return near(worst_ratio(get("data_trained"), get("data_counted")), 0.0, 0.01, note=words)
+    gap = worst_ratio(get("data_trained"), get("data_counted"))
+    return near(gap, 0.0, 10.0 / settings_of(d).data_steps, because=STEPS, note=words)
 
 
 @fig.claim("check", "Fig. 3c, (66)", over="alphas")
@@ -337,7 +442,8 @@ def data_mean(d, x):
     get = of_label(d, str(x))
     runs = get("data_trained")
     spread = runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
-    return at_most((np.abs(runs.mean(axis=1) - get("data_expected")) / spread).max(), 4.0)
+    far = (np.abs(runs.mean(axis=1) - get("data_expected")) / spread).max()
+    return at_most(far, 4.0, because="the largest of several, each with an error from few seeds")
 
 
 @fig.claim("check", "Fig. 3d", word="compute")
@@ -345,30 +451,13 @@ def envelope(d):
     """The lower envelope over D of gradient descent at α = {alphas[0]} is the exact frontier where
     its D are (largest relative gap)."""
     get = of_label(d, str(settings_of(d).alphas[0]))
-    t, members, curves = get("time")[1:], get("member"), get("trained_member")[1:]
-    gaps = []
-    for c, best, at in zip(get("budget"), get("best_loss"), get("best_size"), strict=True):
-        if members[0] <= at <= members[-1] and START <= c / at <= t[-1]:
-            reached = (members * t[0] <= c) & (c <= members * t[-1])
-            logs = [
-                np.interp(np.log(c / members[k]), np.log(t), np.log(curves[:, k]))
-                for k in np.flatnonzero(reached)
-            ]
-            gaps.append(np.exp(min(logs)) / best - 1.0)
-    return near(np.max(np.abs(gaps)), 0.0, 0.01)
+    c, value, _ = _envelope(get)
+    members, t = get("member"), get("time")
+    budget, best, at = get("budget"), get("best_loss"), get("best_size")
+    there = (members[0] <= at) & (at <= members[-1])
+    there &= (budget / at >= START) & (budget / at <= t[-1])
+    found = np.exp(np.interp(np.log(budget[there]), np.log(c), np.log(value)))
+    return near(worst_ratio(found, best[there]), 0.0, 0.01, because=STEP)
 
 
-claim_law(fig, "check", "Fig. 3b, Table 1", "time", "L ∝ t^(−(α−1)/α) at α = {x}", "t")
-claim_law(
-    fig, "check", "Fig. 3a, Table 1", "size", "L ∝ (D − ½)^(−(α−1)) at α = {x}", "D", shift=0.5
-)
-claim_law(fig, "check", "Fig. 3c, Table 1", "data", "L ∝ N^(−(α−1)/α) at α = {x}", "N")
-claim_law(
-    fig,
-    "check",
-    "Fig. 3d, Table 1",
-    "compute",
-    "L ∝ C^(−(α−1)/(α+1)) at the best split, α = {x},",
-    "C",
-)
 claim_tokens(fig, "Fig. 3", "D = 10 of 20 tasks, N = 200")
