@@ -39,6 +39,7 @@ CASES = {
         {"lr": 0.01, "data": 30, "size": 3, "seed": 5, "log_every": 7},
     ),
     "mini-batches": ("--batch 8", linear, {"lr": 1e-3, "batch": 8}),
+    "epochs": ("--data 30 --batch 8", linear, {"lr": 1e-3, "data": 30, "batch": 8}),
     "brute force": ("--brute --data 20", linear, {"lr": 1e-3, "data": 20, "brute": True}),
     "softmax": ("--attention softmax", softmax, {"lr": 1e-3}),
     "adamw": (

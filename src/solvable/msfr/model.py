@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from .. import training, validation
 from ..compiling import jit, stage
 from . import task as tasks
-from .reduced import draw_batch, sign_weights
+from .batches import batch_places, draw_batch
+from .reduced import sign_weights
 from .run import Run, batch_stream, checked, prepared
 from .start import Init, SoftmaxInit
 from .task import Task, Tokens
@@ -153,8 +154,12 @@ class TokenProblem(eqx.Module):
         """By automatic differentiation through the attention block."""
         tokens = self.data
         if self.batch is not None and self.stream is not None:
-            index, signs = draw_batch(self.weights, self.stream, step, self.batch, self.longest)
-            tokens = tasks.build_tokens(self.context, self.strength, index, signs)
+            if tokens is None:
+                drawn = draw_batch(self.weights, self.stream, step, self.batch, self.longest)
+                tokens = tasks.build_tokens(self.context, self.strength, *drawn)
+            else:
+                places = batch_places(self.stream, step, self.batch, tokens.task.shape[0])
+                tokens = jax.tree.map(lambda x: x[places], tokens)
         return jax.grad(self._loss)(params, tokens)
 
     def _one_of_each(self, model: Attention) -> tuple[Array, Array]:
@@ -219,7 +224,7 @@ def train_brute(
         steps: how many steps.
         size: D; tasks s ≥ D keep their initial prediction. None for the whole model.
         data: N, a fixed data set drawn with `seed`.
-        batch: B, a fresh mini-batch at every step.
+        batch: B, a fresh mini-batch at every step; with `data` one of the data set, see `train`.
         seed: one seed, or several for as many runs side by side on a leading axis.
         log_every: steps between two log points; or
         log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.
@@ -255,7 +260,7 @@ def prepare(
     law, _, count, fresh, seeds = checked(task, init, size, data, batch, seed)
     if count is None and fresh is None:
         raise ValueError("data or batch must be given: brute force trains on sampled tokens")
-    drawn = (count or fresh or 0) * len(seeds)
+    drawn = ((count or 0) + (fresh or 0)) * len(seeds)
     tasks.fit_tokens(law.num_tasks, drawn, tasks.longest_context(law))
     options = {"size": size, "data": data, "batch": batch, "seed": seed}
     return prepared(
@@ -281,7 +286,7 @@ def token_problem(
         learned=learned,
         start=model,
         data=None if data is None else tasks.sample(task, data, seed=seed),
-        stream=batch_stream(batch, seed),
+        stream=batch_stream(data, batch, seed),
         batch=batch,
         longest=tasks.longest_context(task),
     )

@@ -17,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Bool, Float, Int, Key, UInt32
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from .. import memory, training, validation
 from ..compiling import jit, stage
 from ..numerics.buckets import by_bucket
 from ..numerics.ode import solve_at
 from . import task as tasks
+from .batches import batch_keys, batch_places, draw_batch
 from .run import Run, batch_stream, checked, prepared
 from .start import Init, SoftmaxInit
 from .task import Task
@@ -44,13 +45,14 @@ class LinearProblem(eqx.Module):
     weights: PerTask  # p_s
     shares: PerTask  # #_s / N, or p_s
     learned: Bool[Array, " tasks"]
+    index: Int[Array, " data"] | None  # the task of every datum, where batches are taken of them
     stream: UInt32[Array, " words"] | None  # the key of the mini-batches, as numbers
     batch: int | None = eqx.field(static=True)
 
     @property
-    def drawn(self) -> Float[Array, "*runs tasks"]:
+    def drawn(self) -> Array:
         """What the data set is to this problem."""
-        return self.shares
+        return self.shares if self.index is None else self.index
 
     def _along(self, x: Pair) -> PerTask:
         return x[:, 0] + self.strength * x[:, 1]
@@ -64,7 +66,10 @@ class LinearProblem(eqx.Module):
         """The task shares that step `step` trains on."""
         if self.batch is None or self.stream is None:
             return self.shares
-        index = tasks.draw_tasks(self.weights, batch_keys(self.stream, step)[0], self.batch)
+        if self.index is None:
+            index = tasks.draw_tasks(self.weights, batch_keys(self.stream, step)[0], self.batch)
+        else:
+            index = self.index[batch_places(self.stream, step, self.batch, self.index.shape[0])]
         return tasks.count_tasks(index, self.weights.shape[0])
 
     def gradient(self, params: tuple[Pair, Pair], step: Int[Array, ""]) -> tuple[Pair, Pair]:
@@ -115,14 +120,15 @@ class SoftmaxProblem(eqx.Module):
     shares: PerSign
     learned: Bool[Array, " tasks"]
     frozen: PerSign  # predictions at the start
+    cells: Int[Array, " data"] | None  # (task, n) of every datum, where batches are taken of them
     stream: UInt32[Array, " words"] | None  # the key of the mini-batches, as numbers
     batch: int | None = eqx.field(static=True)
     copies: int = eqx.field(static=True)  # how many equal entries one kept entry stands for
 
     @property
-    def drawn(self) -> Float[Array, "*runs tasks signs"]:
+    def drawn(self) -> Array:
         """What the data set is to this problem."""
-        return self.shares
+        return self.shares if self.cells is None else self.cells
 
     def predictions(self, params: SoftmaxParams) -> PerSign:
         """f_s times ε̂ for every number n of equal signs."""
@@ -147,9 +153,13 @@ class SoftmaxProblem(eqx.Module):
         """The shares of (task, n) that step `step` trains on."""
         if self.batch is None or self.stream is None:
             return self.shares
-        width = self.weights.shape[1]
-        index, signs = draw_batch(self.task_weights, self.stream, step, self.batch, width - 1)
-        return count_pairs(self.context, index, signs, width)
+        size, width = self.weights.shape
+        if self.cells is None:
+            drawn = draw_batch(self.task_weights, self.stream, step, self.batch, width - 1)
+            cells = pair_cells(self.context, *drawn)
+        else:
+            cells = self.cells[batch_places(self.stream, step, self.batch, self.cells.shape[0])]
+        return tasks.count_tasks(cells, size * width).reshape(size, width)
 
     def gradient(self, params: SoftmaxParams, step: Int[Array, ""]) -> SoftmaxParams:
         """The gradient of the loss, per entry of the full matrices."""
@@ -178,28 +188,6 @@ class SoftmaxProblem(eqx.Module):
         }
 
 
-def batch_keys(
-    stream: UInt32[Array, " words"], step: Int[Array, ""]
-) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The streams of the mini-batch of step `step`: its tasks and its signs."""
-    key = jax.random.wrap_key_data(stream)
-    task_key, token_key = jax.random.split(jax.random.fold_in(key, step))
-    return task_key, token_key
-
-
-def draw_batch(
-    weights: Float[Array, " tasks"],
-    stream: UInt32[Array, " words"],
-    step: Int[Array, ""],
-    batch: int,
-    longest: int,
-) -> tuple[Int[Array, " data"], Int[Array, "data columns"]]:
-    """Tasks and signs of the mini-batch of step `step`: the same in `train` and `train_brute`."""
-    task_key, token_key = batch_keys(stream, step)
-    index = tasks.draw_tasks(weights, task_key, batch)
-    return index, tasks.draw_signs(token_key, jnp.arange(batch), longest)
-
-
 def sign_weights(context: Float[Array, " tasks"], longest: int) -> Float[Array, "tasks signs"]:
     """``Binom(n; ψ_s, ½)`` for n = 0 … the longest context."""
     n = jnp.arange(longest + 1, dtype=context.dtype)[None, :]
@@ -209,18 +197,17 @@ def sign_weights(context: Float[Array, " tasks"], longest: int) -> Float[Array, 
     return jnp.where(n <= psi, jnp.exp(log), 0.0)
 
 
-def count_pairs(
+def pair_cells(
     context: Float[Array, " tasks"],
     index: Int[Array, " data"],
     signs: Int[Array, "data columns"],
-    width: int,
-) -> Float[Array, "tasks signs"]:
-    """The share of each (task, n) in a data set, n the number of context signs equal to ε̂."""
-    place = jnp.arange(signs.shape[1] - 1)
+) -> Int[Array, " data"]:
+    """(task, n) of each datum as one number, n how many of its context signs are ε̂."""
+    width = signs.shape[1]  # n = 0 … the longest context, which has a column less
+    place = jnp.arange(width - 1)
     present = place[None, :].astype(context.dtype) < context[index][:, None]
     equal = jnp.sum((signs[:, :-1] == signs[:, -1:]) & present, axis=1, dtype=index.dtype)
-    flat = jnp.bincount(index * width + equal, length=context.shape[0] * width)
-    return flat.reshape(-1, width).astype(context.dtype) / index.shape[0]
+    return index * width + equal
 
 
 def linear_problem(
@@ -233,7 +220,10 @@ def linear_problem(
 ) -> tuple[LinearProblem, tuple[Pair, Pair]]:
     """The reduced problem of linear attention, and where it starts."""
     weights = shares = task.weights
-    if data is not None:
+    index = None
+    if data is not None and batch is not None:
+        index, shares = _drawn(weights, stage(seed), data)
+    elif data is not None:
         shares = tasks.realised_shares(task, data, seed)
     problem = LinearProblem(
         context=task.contexts,
@@ -241,22 +231,33 @@ def linear_problem(
         weights=weights,
         shares=shares,
         learned=learned,
-        stream=batch_stream(batch, seed),
+        index=index,
+        stream=batch_stream(data, batch, seed),
         batch=batch,
     )
     return problem, init.columns(task)
 
 
+@jit(static_argnames="data")
+def _drawn(weights: PerTask, seed: Array, data: int) -> tuple[Int[Array, " data"], PerTask]:
+    """The tasks of the data that a seed draws, and their shares."""
+    index = tasks.draw_tasks(weights, tasks.seed_keys(seed)[0], data)
+    return index, tasks.count_tasks(index, weights.shape[0])
+
+
 @jit(static_argnames=("data", "longest"))
-def _pair_shares(task: Task, seed: Array, data: int, longest: int) -> tuple[PerSign, PerSign]:
-    """The weights of (task, n), and their shares in the data set that a seed draws."""
+def _drawn_pairs(
+    task: Task, seed: Array, data: int, longest: int
+) -> tuple[PerSign, PerSign, Int[Array, " data"] | None]:
+    """The weights of (task, n), their shares in the data set that a seed draws, and the data."""
     weights = task.weights[:, None] * sign_weights(task.contexts, longest)
     if not data:
-        return weights, weights
+        return weights, weights, None
     task_key, token_key = tasks.seed_keys(seed)
     index = tasks.draw_tasks(task.weights, task_key, data)
     signs = tasks.draw_signs(token_key, jnp.arange(data), longest)
-    return weights, count_pairs(task.contexts, index, signs, longest + 1)
+    cells = pair_cells(task.contexts, index, signs)
+    return weights, tasks.count_tasks(cells, weights.size).reshape(weights.shape), cells
 
 
 _predictions = jit(SoftmaxProblem.predictions)
@@ -275,7 +276,7 @@ def softmax_problem(
     memory.refuse("context", longest, 80.0 * task.num_tasks * (longest + 1))
     drawn = data or batch or 0
     memory.refuse("data" if data else "batch", drawn, 16.0 * drawn * (longest + 1))
-    weights, shares = _pair_shares(task, stage(seed), data or 0, longest)
+    weights, shares, cells = _drawn_pairs(task, stage(seed), data or 0, longest)
 
     width = init.width_for(task)
     kept = 1 if init.key.ndim == 0 and init.query.ndim == 0 else width
@@ -291,7 +292,8 @@ def softmax_problem(
         shares=shares,
         learned=stage(np.ones(task.num_tasks, bool)),
         frozen=stage(np.zeros(weights.shape)),
-        stream=batch_stream(batch, seed),
+        cells=None if batch is None else cells,
+        stream=batch_stream(data, batch, seed),
         batch=batch,
         copies=width // kept,
     )
@@ -326,7 +328,9 @@ def train(
         steps: how many steps.
         size: D; tasks s ≥ D keep their initial prediction. None for the whole model.
         data: N, a fixed data set drawn with `seed`; None for the population.
-        batch: B, a fresh mini-batch at every step.
+        batch: B, a fresh mini-batch at every step; or, with `data`, one of the data set, of which
+            every epoch takes each datum once, in a new random order. Batches run on from one epoch
+            into the next where B does not divide N; B = N is the whole data set at every step.
         seed: one seed, or several for as many runs side by side on a leading axis.
         log_every: steps between two log points; or
         log_points: points of the log, evenly spaced in log step; 200 unless log_every is given.

@@ -39,14 +39,19 @@ def learned_tasks(task: Task, size: Any) -> Bool[Array, " tasks"]:
 
 
 @jit
-def _task_stream(seed: Array) -> UInt32[Array, " words"]:
-    return jax.random.key_data(tasks.seed_keys(seed)[0])
+def _streams(seed: Array) -> tuple[UInt32[Array, " words"], UInt32[Array, " words"]]:
+    """Those of fresh batches, and of the orders in which a data set is gone through."""
+    orders = jax.random.fold_in(jax.random.key(seed), 2)  # beside the two of `seed_keys`
+    return jax.random.key_data(tasks.seed_keys(seed)[0]), jax.random.key_data(orders)
 
 
 def checked(
     task: Any, init: Any, size: Any, data: Any, batch: Any, seed: int | Sequence[int]
 ) -> tuple[Task, Bool[Array, " tasks"], int | None, int | None, list[int]]:
-    """The law as it is trained on, the tasks learned, data, batch and seeds; or an error."""
+    """The law as it is trained on, the tasks learned, data, batch and seeds; or an error.
+
+    A batch of the whole data set is none: every step trains on all of it.
+    """
     if not isinstance(task, Task):
         raise ValueError(f"task must be a msfr.Task, not {type(task).__name__}")
     if not isinstance(init, Init | SoftmaxInit):
@@ -56,12 +61,9 @@ def checked(
     validation.concrete("task and init", task, init, why="training starts")
     if isinstance(data, float) and data == math.inf:
         data = None
-    if data is not None and batch is not None:
-        raise ValueError(
-            "data and batch cannot both be given: batch draws fresh data at every step"
-        )
     data = None if data is None else validation.whole("data", data, 1)
-    batch = None if batch is None else validation.whole("batch", batch, 1)
+    batch = None if batch is None else validation.whole("batch", batch, 1, data)
+    batch = None if batch == data else batch
     validation.needs_double("training")
     task.fit(40.0)
     seeds = [tasks.check_seed(s) for s in training.seeds_of(seed)[0]]
@@ -69,9 +71,9 @@ def checked(
     return task.rounded() if whole else task, learned_tasks(task, size), data, batch, seeds
 
 
-def batch_stream(batch: int | None, seed: int) -> UInt32[Array, " words"] | None:
-    """The key, as numbers, of the stream from which mini-batches are drawn."""
-    return None if batch is None else _task_stream(stage(seed))
+def batch_stream(data: int | None, batch: int | None, seed: int) -> UInt32[Array, " words"] | None:
+    """The key, as numbers, of the stream from which mini-batches, or their orders, are drawn."""
+    return None if batch is None else _streams(stage(seed))[0 if data is None else 1]
 
 
 def prepared(
@@ -95,7 +97,7 @@ def prepared(
     many = training.seeds_of(seed)[1]
     validation.concrete("lr", lr, why="training runs")
     if data is not None:
-        memory.refuse("data", data, 32.0 * data)
+        memory.refuse("data", data, 32.0 * data * (1 if batch is None else len(seeds)))
     if batch is not None:
         memory.refuse("batch", batch, 32.0 * batch * len(seeds))
 

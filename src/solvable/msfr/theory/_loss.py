@@ -249,7 +249,7 @@ def residual(task: Task, init: Init, t: Any, order: Order = "exact") -> Float[Ar
     if t.size * task.num_tasks <= HOST and is_known(task, init, t):
         kernel, flat = kernel_of(order, flow), t.reshape(-1)
         left = host_rows(lambda x: kernel(x.start, x.weight[:, None] * flat), rows, t.size)
-        return stage(left.T.reshape(*t.shape, -1))
+        return stage(left.T.reshape(*t.shape, task.num_tasks))
     rows = padded(rows)
     return at_times(lambda t: _residual(rows, t, order, flow), t, task.num_tasks)
 
