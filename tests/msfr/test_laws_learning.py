@@ -58,6 +58,7 @@ DECAYS = st.sampled_from([0.0, 0.0, 0.3, 1.0])
 @given(STARTS, STARTS, STRENGTHS, DECAYS, DECAYS, st.sampled_from([2, 60, 10**6]))
 def test_every_limit_is_the_loss_of_endless_time(order, v, w, strength, beta, gamma, tasks):
     """Over all signs, saddles, Λ = 0 and Λ_s = −1 at one s among others."""
+    tasks = min(tasks, 60) if order == "exact" else tasks  # a flow of its own for every node
     task, init = msfr.Task(tasks, 1.8, 30.0, strength, beta=beta, gamma=gamma), msfr.Init(v, w)
     first = float(msfr.loss(task, init, 0.0, order))
     if first == 0.0:

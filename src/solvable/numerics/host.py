@@ -64,7 +64,8 @@ def march(
         count: how many steps.
         step: gives the next state, and an output.
         state: the first.
-        done: of an output: whether no more is to come, so that numpy may stop.
+        done: of an output: whether no more is to come, so that numpy may stop, at a multiple of
+            16 steps: what is compiled for the outputs sees few lengths.
     """
     if module_of(state) is jnp:
         state, outputs = jax.lax.scan(lambda state, _: step(state), state, None, length=count)
@@ -73,7 +74,7 @@ def march(
     for _ in range(count):
         state, output = step(state)
         outputs.append(output)
-        if done(output):
+        if len(outputs) % 16 == 0 and done(output):
             break
     return state, jax.tree.map(lambda *x: np.stack(x, axis=1), *outputs)
 

@@ -83,28 +83,29 @@ def _moved(
     first, d_first = np.where(rising, plus, minus), np.where(rising, d_plus, d_minus)
     second, d_second = np.where(rising, minus, plus), np.where(rising, d_minus, d_plus)
     size, d_size = np.abs(target), np.where(rising, d_target, -d_target)
-    d_sigma = (size * d_size + half * d_half) / sigma
+    aim, tie = size / sigma, half / sigma  # of σ² = Λ² + half²; σ³ would underflow
+    d_sigma = aim * d_size + tie * d_half
     y = np.where(far, sigma * clock, 1.0)
     # Beyond these e-folds nothing changes any more, and y would take all digits.
     d_y = np.where(y > 5e3, 0.0, d_sigma * clock + sigma * d_clock)
     fallen = np.exp(-2.0 * np.minimum(y, 5e3))
-    big, small = 1.0 + size / sigma, half**2 / (sigma * (sigma + size))
-    d_small = half * (size * d_half - half * d_size) / sigma**3
-    g2, d_g2 = second**2 / (2.0 * sigma), second * d_second / sigma
-    d_g2 = d_g2 - g2 * d_sigma / sigma
+    big, small = 1.0 + aim, tie * (half / (sigma + size))
+    d_small = tie * (aim * d_half - tie * d_size) / sigma
+    g2 = second**2 / (2.0 * sigma)
+    d_g2 = second * d_second / sigma - g2 * d_sigma / sigma
     other = big + g2 * (1.0 - fallen) + small * fallen
-    d_other = -d_small * (1.0 - fallen) + d_g2 * (1.0 - fallen)
-    d_other = d_other + 2.0 * (g2 - small) * fallen * d_y
+    d_other = (d_g2 - d_small) * (1.0 - fallen) + 2.0 * (g2 - small) * fallen * d_y
 
-    # top = 1 − |Λ|/σ + g/2σ = first² scale: what divides by it is taken out of the quotients.
-    scale = second**2 / (4.0 * sigma * (sigma + size)) + 1.0 / (2.0 * sigma)
+    # top = 1 − |Λ|/σ + g/2σ = first² scale/σ: what divides by it is taken out of the quotients.
+    scale = 0.5 + second**2 / (4.0 * (sigma + size))
     grown = np.where(first == 0.0, 0.0, d_first / np.where(first == 0.0, 1.0, first))
-    by_small = second * (size * (grown * second + d_second) - second * d_size)
-    by_small = by_small / (4.0 * sigma**3 * scale)
-    by_first = grown / (sigma * scale) - d_sigma / (2.0 * sigma**2 * scale)
-    kappa = 1.0 / (2.0 * sigma * scale)
+    by_small = aim * (grown * second + d_second) - (second / sigma) * d_size
+    by_small = (second / sigma) * by_small / (4.0 * scale)
+    by_first = (grown - 0.5 * d_sigma / sigma) / scale
+    kappa = 0.5 / scale
     by_top = by_small + by_first * (1.0 - fallen) + 2.0 * kappa * fallen * d_y
-    log_top = np.where(first == 0.0, -3e4, 2.0 * np.log(np.abs(first)) + np.log(scale))
+    log_top = 2.0 * np.log(np.abs(first)) + np.log(scale) - np.log(sigma)
+    log_top = np.where(first == 0.0, -3e4, log_top)
     rise = 2.0 * np.minimum(y, 5e3) + log_top
     risen = rise > 0.0
     less = np.exp(np.where(risen, -rise, rise))
