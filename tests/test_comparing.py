@@ -68,11 +68,16 @@ def test_with_a_data_set_the_theory_agrees_in_law_and_tokens_to_round_off(lab):
 def test_those_who_cannot_answer_are_silent_with_a_reason(lab):
     told, silent = verdicts(compare(lab, attention="softmax", data=40, **SMALL))
     assert told == {"tokens": "agrees"}
-    assert silent == {"theory": "attention must be linear for the theory, not softmax"}
+    assert silent["theory"].startswith("its keys are at rest, and training moves them where u")
     told, silent = verdicts(compare(lab, batch=8, **SMALL))
     assert told == {"tokens": "agrees"}
-    with pytest.raises(ValueError, match="nothing can be compared with the reduced: theory: att"):
+    with pytest.raises(ValueError, match="nothing can be compared with the reduced: theory: its"):
         compare(lab, attention="softmax", **SMALL)
+
+
+def test_softmax_attention_agrees_where_its_keys_do_not_move(lab):
+    data = compare(lab, attention="softmax", key=2.0, query=2.0, **SMALL)
+    assert verdicts(data)[0] == {"theory": "agrees"}
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ SENTENCES = [
     ),
     ("train msfr --with reduced", "--with must be one of theory, not 'reduced'"),
     (
-        "train msfr --attention softmax --with theory",
-        "attention must be linear for the theory, not softmax",
+        "train msfr --optimizer adamw --with theory",
+        "optimizer must be gd for the theory, not adamw",
     ),
     ("compare deep_icl", "deep_icl has no description yet, which compare needs"),
     ("compare msfr --points 1", "points must be a whole number, at least 2, not 1"),

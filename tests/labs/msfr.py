@@ -69,6 +69,16 @@ RESUMED = {
             "seed": ({"seed": 1}, "seed is 0, here it is 1"),
         },
     ),
+    "train, epochs": (
+        msfr.train,
+        {**DATA, "batch": 8},
+        {
+            "batch": ({"batch": 9}, "batch is 8, here it is 9"),
+            "seed": ({"seed": 1}, "seed is 0, here it is 1"),
+            "fresh": ({"data": None}, "data is 20, here it is none"),
+            "whole": ({"batch": None}, "batch is 8, here it is none"),
+        },
+    ),
     "train, seeds": (
         msfr.train,
         {**DATA, "seed": (0, 1, 2)},
@@ -132,6 +142,21 @@ def fixed(function, **options):
     return lambda t: function(msfr.Task(3, 1.8, 20.0, 0.5), msfr.Init(0.1, 0.11), t, **options)
 
 
+def softmax(function, *arguments, **options):
+    """The same of softmax attention, whose contexts are whole and not traced."""
+
+    def at(alpha, strength, value, key, query, **more):
+        task = msfr.Task(3, alpha, 20.0, strength)
+        init = msfr.SoftmaxInit(value, key, query, width=40)
+        return function(task, init, *more.values(), *arguments, **options)
+
+    return at
+
+
+SOURCE = msfr.source_start(TASK)
+FLAT = {"alpha": 1.8, "strength": 0.5, "value": 0.1, "key": 0.2, "query": 0.3}
+
+
 def exponents(**given):
     found = msfr.exponents(**given)
     return found.size, found.data, found.time, found.compute
@@ -150,6 +175,14 @@ TRACED = {
     ),
     "loss, of times": (fixed(msfr.loss), {"t": TIMES}),
     "loss, of times, limited": (fixed(msfr.loss, size=2, data=30), {"t": TIMES}),
+    "loss, softmax": (softmax(msfr.loss), FLAT | {"t": TIMES}),
+    "loss, softmax, limited": (softmax(msfr.loss, size=2, data=30), FLAT | {"t": TIMES}),
+    "softmax_start": (softmax(msfr.softmax_start), FLAT),
+    "softmax_modes": (softmax(msfr.softmax_modes), FLAT),
+    "source_loss": (
+        lambda weights, strengths, decay: msfr.source_loss(SOURCE, strengths, weights, decay=decay),
+        {"weights": [0.6, 0.3, 0.1], "strengths": np.eye(3) + 0.1, "decay": 2.0},
+    ),
     "residual": (of(msfr.residual, "zeroth"), POINT),
     "predict": (of(msfr.predict, "first"), POINT),
     "predict, of times": (fixed(msfr.predict), {"t": TIMES}),
@@ -168,6 +201,13 @@ def law_of(function, *arguments):
         return function(msfr.Task(3, alpha, 20.0, 0.5), msfr.Init(v, 0.11), *arguments)
 
     return at
+
+
+def batched(function, *arguments, **options):
+    """The same of what is told of mini-batches."""
+    return lambda alpha, v: function(
+        msfr.Task(3, alpha, 20.0, 0.5), msfr.Init(v, 0.11), *arguments, **options
+    )
 
 
 LAWFUL = {"alpha": 1.8, "v": 0.1}
@@ -206,7 +246,38 @@ HOST = {
         lambda v: msfr.train_brute(TASK, msfr.Init(v, 0.1), lr=0.1, steps=2, data=4),
         {"v": 0.1},
     ),
+    "repetition": (law_of(msfr.repetition, 0.3), LAWFUL),
+    "repetition, clock": (
+        lambda clock: msfr.repetition(TASK, msfr.Init(0.1, 0.11), clock).ratio,
+        {"clock": [0.1, 1.0]},
+    ),
+    "sgd_loss": (batched(msfr.sgd_loss, 20, lr=0.1, batch=2), LAWFUL),
+    "sgd_loss, steps": (
+        lambda steps, lr: msfr.sgd_loss(TASK, msfr.Init(0.1, 0.11), steps, lr=lr, batch=2),
+        {"steps": 20, "lr": 0.1},
+    ),
+    "sgd_amplitude": (batched(msfr.sgd_amplitude, lr=0.1, batch=2), LAWFUL),
+    "mean_square_rate": (batched(msfr.mean_square_rate, lr=0.1, batch=2), LAWFUL),
+    "stability_edge": (batched(msfr.stability_edge, batch=2), LAWFUL),
+    "one_hit_step": (batched(msfr.one_hit_step), LAWFUL),
+    "best_batch": (
+        lambda lr: msfr.best_batch(TASK, msfr.Init(0.1, 0.11), lr),
+        {"lr": 0.1},
+    ),
+    "largest_batch": (
+        lambda step: msfr.largest_batch(TASK, msfr.Init(0.1, 0.11), step=step),
+        {"step": 0.1},
+    ),
     "adamw": (msfr.adamw, {"lr": 5e-3}),
+    "adam_residual": (batched(msfr.adam_residual, 3, 1.0), LAWFUL),
+    "adam_loss": (batched(msfr.adam_loss, 3), LAWFUL),
+    "adam_regimes": (batched(msfr.adam_regimes), LAWFUL),
+    "source_start": (lambda alpha: msfr.source_start(msfr.Task(3, alpha, 5, 0.5)), {"alpha": 1.8}),
+    "source_strengths": (
+        lambda alpha: msfr.source_strengths(msfr.Task(3, alpha, 5, 0.5)),
+        {"alpha": 1.8},
+    ),
+    "train_source": (lambda lr: msfr.train_source(TASK, lr=lr, steps=2), {"lr": 0.1}),
     "LinearAttention": (
         lambda v: msfr.LinearAttention.start(TASK, msfr.Init(v, 0.1)),
         {"v": 0.1},
@@ -218,12 +289,17 @@ HOST = {
 }
 
 NUMBERS = (
+    "AdamRegimes",
     "Exponents",
     "Frontier",
     "Init",
     "Law",
+    "Repetition",
     "Run",
     "SoftmaxInit",
+    "SoftmaxModes",
+    "SoftmaxStart",
+    "SourceRun",
     "Task",
     "Tokens",
     "train_tokens",

@@ -15,6 +15,7 @@ SOFTMAX = msfr.SoftmaxInit(0.1, 0.1, 0.1)
 LINEAR = msfr.LinearAttention.start(TASK, INIT)
 TOKENS = msfr.sample(TASK, 4)
 ADAM = optax.adam(1e-3)
+FLAT, SOURCE = msfr.Task(3, 1.8, 5.0, 0.5), msfr.source_start(TASK)
 
 CALLS = {
     "Task": lambda: msfr.Task(3, 1.8, 5.0, 0.5),
@@ -44,35 +45,24 @@ CALLS = {
     "train, softmax": lambda: msfr.train(TASK, SOFTMAX, optimizer=ADAM, steps=1),
     "train_brute": lambda: msfr.train_brute(TASK, INIT, optimizer=ADAM, steps=1, data=3),
     "adamw": lambda: msfr.adamw(5e-3),
+    "adam_residual": lambda: msfr.adam_residual(TASK, INIT, 1, 1.0),
+    "adam_loss": lambda: msfr.adam_loss(TASK, INIT, 1),
+    "adam_regimes": lambda: msfr.adam_regimes(TASK, INIT),
     "train_tokens": lambda: msfr.train_tokens(LINEAR, TOKENS, optimizer=ADAM, steps=1),
+    "repetition": lambda: msfr.repetition(TASK, INIT, 1.0),
+    "sgd_loss": lambda: msfr.sgd_loss(TASK, INIT, 5, lr=0.1, batch=1),
+    "sgd_amplitude": lambda: msfr.sgd_amplitude(FLAT, INIT, lr=0.1, batch=1),
+    "mean_square_rate": lambda: msfr.mean_square_rate(TASK, INIT, lr=0.1, batch=1),
+    "stability_edge": lambda: msfr.stability_edge(FLAT, INIT, batch=1),
+    "one_hit_step": lambda: msfr.one_hit_step(FLAT, INIT),
+    "best_batch": lambda: msfr.best_batch(FLAT, INIT, 0.1),
+    "largest_batch": lambda: msfr.largest_batch(FLAT, INIT),
+    "softmax_start": lambda: msfr.softmax_start(TASK, SOFTMAX),
+    "softmax_modes": lambda: msfr.softmax_modes(TASK, SOFTMAX),
+    "source_start": lambda: msfr.source_start(TASK),
+    "source_strengths": lambda: msfr.source_strengths(TASK),
+    "source_loss": lambda: msfr.source_loss(SOURCE, np.eye(3), np.ones(3) / 3),
+    "train_source": lambda: msfr.train_source(TASK, lr=0.1, steps=1),
 }
-RESULTS = {"Exponents", "Frontier", "Law", "Run", "Tokens"}  # what the others give
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_single_precision_is_refused(name):
-    with jax.enable_x64(False), pytest.raises(ValueError, match="needs double precision") as error:
-        CALLS[name]()
-    assert "\n" not in str(error.value)
-
-
-def test_nothing_is_left_out():
-    public = {name for name, x in vars(msfr).items() if callable(x) and not inspect.ismodule(x)}
-    public = {name for name in public if not name.startswith("_")}
-    assert {name.split(",")[0] for name in CALLS} | RESULTS == public
-
-
-def test_with_double_precision_all_of_it_works():
-    """Or the refusals above could come from anything."""
-    assert np.isfinite(float(msfr.loss(TASK, INIT, 1.0, "zeroth")))
-
-
-def test_single_precision_that_was_asked_for_is_kept():
-    """Tokens and a model of float32 are trained in float32, at half the cost."""
-    task = msfr.Task(3, 1.8, 4.0, 0.5)
-    model = msfr.LinearAttention.start(task, msfr.Init(v=0.1, w=0.11))
-    single = jax.tree.map(
-        lambda x: x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x,
-        (model, msfr.sample(task, 20)),
-    )
-    assert msfr.train_tokens(*single, lr=0.01, steps=2).loss.dtype == jnp.float32
+RESULTS = {"AdamRegimes", "Exponents", "Frontier", "Law", "Repetition", "Run", "SoftmaxModes"}
+RESULTS |= {"SoftmaxStart", "SourceRun", "Tokens"}  # what the others give

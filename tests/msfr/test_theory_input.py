@@ -33,7 +33,7 @@ def one_sentence(error):
         ("order", 0),
         ("task", None),
         ("task", 5),
-        ("init", msfr.SoftmaxInit(0.1, 0.1, 0.11)),
+        ("init", 0.1),
         ("init", (0.1, 0.11)),
     ],
 )

@@ -78,9 +78,14 @@ def table(request):
     are worked out in numpy, many by what is compiled.
     """
     where, laws, order = request.param
-    patch = pytest.MonkeyPatch()
-    request.addfinalizer(patch.undo)
-    patch.setattr(_loss, "HOST", _loss.HOST if where == "host" else 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_loss, "HOST", _loss.HOST if where == "host" else 0)
+        points, residuals = table_of(laws, order)
+    return points, *errors(points, np.concatenate(residuals))
+
+
+def table_of(laws, order):
+    """The table's points, and the residuals of each start's."""
     points, residuals = [], []
     for k, ((context, strength, weight, v, w), group) in enumerate(trajectories(order).items()):
         if laws == "arrays":
@@ -98,7 +103,7 @@ def table(request):
         residuals.append(found)
         points += group
     assert len(points) > (700 if laws == "arrays" else 500)
-    return points, *errors(points, np.concatenate(residuals))
+    return points, residuals
 
 
 @pytest.mark.portable

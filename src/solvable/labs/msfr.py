@@ -106,11 +106,37 @@ class Asked(Question):
     schedule: Descent = field(default_factory=Descent)
 
 
-def _rounded(q: Asked) -> str:
-    """On a data set contexts are whole: the theory takes them as they are."""
+STILL = 10.0  # of u and u − d: beyond, softmax attention's keys move by less than steps are worth
+
+
+def attention_of(q: Asked) -> tuple[float, float]:
+    """The smallest |u| and |u − d| of all tasks, as softmax attention starts.
+
+    A context token of the query's sign has ``u = (K_s + Λ_s K_y)·Q_s`` in the exponent, the query's
+    own ``d = K_s·Q_s``.
+    """
+    own = (q.task.num_tasks + 1.0) * (q.start.key or 0.0) * (q.start.query or 0.0)
+    ends = q.task.strength, q.task.strength * float(q.task.num_tasks) ** -q.task.gamma
+    first, last = (own * (1.0 + strength) for strength in ends)
+    least = 0.0 if first * last < 0.0 else min(abs(first), abs(last))
+    return least, abs(own) * abs(ends[1])
+
+
+def _apart(q: Asked) -> str:
+    """Why the closed form is of another dynamics than training, if it is."""
+    if q.start.attention == "softmax":
+        u, ahead = attention_of(q)
+        words = f"its keys are at rest, and training moves them where u or u − d is below {STILL:g}"
+        return f"{words}, here {u:.2g} and {ahead:.2g}" if min(u, ahead) < STILL else ""
+    # On a data set contexts are whole: linear attention's theory takes them as they are.
     if q.limits.data is None or (q.task.beta == 0.0 and q.task.context % 1.0 == 0.0):
         return ""
     return "contexts must be whole where data is given, as training rounds them"
+
+
+def _solved(q: Asked) -> str:
+    how = {"linear": "linear attention", "softmax": "softmax attention with keys at rest"}
+    return f"gradient flow on {how[q.start.attention]}, in closed form"
 
 
 _TRAINED = ("task", "start", "limits", "schedule")
@@ -121,12 +147,13 @@ LAB = Lab(
     module="solvable.msfr.witnesses",
     witnesses={
         "theory": Witness(
-            "gradient flow on linear attention, in closed form",
+            "gradient flow on attention, in closed form",
             ("task", "start", "size", "data", "theory"),
-            only={"attention": ("linear",), "batch": (None,), "optimizer": ("gd",)},
+            only={"batch": (None,), "optimizer": ("gd",)},
             in_law=("data",),
             smooth=("alpha", "context", "strength", "v", "w"),
-            apart=_rounded,
+            apart=_apart,
+            told=_solved,
         ),
         "reduced": Witness(
             "{attention} attention trained with {optimizer} (exact reduction)",

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from ..labs.msfr import Asked
+from ..labs.msfr import Asked, attention_of
 from ..training import Training
 from . import model
 from . import reduced as reduction
@@ -20,7 +20,7 @@ class Theory(eqx.Module):
     """The loss of gradient flow at any times."""
 
     task: Task
-    init: Init
+    init: Init | SoftmaxInit
     order: Any = eqx.field(static=True)
     size: int | None = eqx.field(static=True)
     data: int | None = eqx.field(static=True)
@@ -31,9 +31,17 @@ class Theory(eqx.Module):
 
 
 def theory(q: Asked) -> Theory:
-    """Gradient flow on linear attention, in closed form."""
-    init = Init(q.start.v, q.start.w)
-    return Theory(Task(**vars(q.task)), init, q.theory.order, q.limits.size, q.limits.data)
+    """Gradient flow in closed form: on linear attention, or on softmax's with keys at rest."""
+    return Theory(*_law(q), q.theory.order, q.limits.size, q.limits.data)
+
+
+def facts(q: Asked) -> dict[str, tuple[float | None, str]]:
+    """How far softmax attention is from flat, which tells whether its keys are at rest."""
+    if q.start.attention == "linear":
+        return {}
+    return {
+        "u": (attention_of(q)[0], "smallest u at the start; keys are as good as at rest for u ≥ 3")
+    }
 
 
 def reduced(q: Asked) -> Training:

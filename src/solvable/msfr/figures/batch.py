@@ -320,7 +320,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
             leave,
             ylim=(-0.04, 1.04),
             legend=7.5,
-            where="center right",
+            where="lower right",
         ),
         Panel("epochs", "$L$", passes, log="xy", legend=7.5),
         rows=2,

@@ -1,7 +1,6 @@
 """The laws in one resource: time, model size, data."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,17 +23,13 @@ from ..theory import (
     shares_everything,
     weights_at,
 )
+from ._curves import Curve, exponentials, sizes_of
 from ._exponents import Regime, exponents_of
 from ._law import PER_DECADE, Law, check_law, decades, excess, log_slope, worked_out
 from ._shape import one_task, shape_of
 from ._softmax import softmax_data_law, softmax_size_law, softmax_time_law
 
-Curve = Callable[[np.ndarray], np.ndarray]
-
 _BLOCK = 256  # points worked on at once
-_EVERY = 1000  # sizes up to which every one is looked at
-_SIZES = 60  # a decade, beyond
-_PIECE = 1 << 20  # entries (tasks × numbers of data) worked on at once
 
 
 def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
@@ -135,32 +130,13 @@ def size_law(
         validation.one_of("order", order, ORDERS)
         return softmax_size_law(task, init, float(number))
     limit = check_law(task, init, order)
-    if task.num_tasks < 2:
-        raise ValueError(f"num_tasks must be at least 2 for a law in size, not {task.num_tasks}")
-    shift, last = float(number), task.num_tasks
     table, regime = exponents_of(task, None)
 
     def term(index: np.ndarray) -> np.ndarray:
         rows = rows_at(task, init, index)
         return 0.5 * rows.weight * excess(rows, order)
 
-    above = TailSum(edges_of(task, init), term)
-
-    def curve(size: np.ndarray) -> np.ndarray:
-        return limit + above(np.clip(np.round(size), 1, last + 1).astype(np.int64))
-
-    def local(size: np.ndarray) -> np.ndarray:
-        place = np.clip(np.round(size), 1, last - 1).astype(np.int64)
-        after = above(place + 1)
-        gone = after <= 0.0  # underflowed: it falls faster than any power
-        step = np.log1p(term(place.astype(float)) / np.where(gone, 1.0, after))
-        return np.where(gone, np.inf, step / np.log1p(1.0 / (place - shift)))
-
-    def sizes() -> np.ndarray:
-        few = np.arange(1, min(last, _EVERY))
-        many = np.geomspace(1, last - 1, int(_SIZES * math.log10(last)) + 2)
-        return np.unique(np.concatenate([few, np.round(many)])).astype(float)
-
+    curves = sizes_of(TailSum(edges_of(task, init), term), task.num_tasks, float(number), limit)
     amplitude = None
     if shares_everything(task, init):
         first = term(np.ones(1))[0]  # ½ Z e²
@@ -172,9 +148,7 @@ def size_law(
         status=status_of(limit),
         regime=regime,
         limit=limit,
-        _curve=curve,
-        _local=local,
-        _grid=sizes,
+        **curves,
     )
 
 
@@ -182,23 +156,7 @@ def _curves_in_data(task: Task, init: Init, order: Order) -> tuple[Curve, Curve]
     """``½ Σ_s p_s (1−p_s)^N e_s²`` and its local exponent in N."""
     rows = rows_of(task, init)
     front = 0.5 * rows.share * excess(rows, order)
-    missed = np.log1p(-np.minimum(rows.weight, 1.0 - 1e-16))
-
-    def both(data: np.ndarray) -> np.ndarray:
-        terms = front[:, None] * np.exp(missed[:, None] * data[None, :])
-        return np.stack([terms.sum(axis=0), data * (missed @ terms)], axis=1)
-
-    block = max(1, _PIECE // len(front))
-
-    def pair(data: np.ndarray) -> np.ndarray:
-        return in_blocks(both, data, block=min(block, len(data))).reshape(-1, 2).T
-
-    def local(data: np.ndarray) -> np.ndarray:
-        value, change = pair(data)
-        gone = value <= 0.0
-        return np.where(gone, np.inf, -change / np.where(gone, 1.0, value))
-
-    return lambda data: pair(data)[0], local
+    return exponentials(front, -np.log1p(-np.minimum(rows.weight, 1.0 - 1e-16)))
 
 
 @worked_out
