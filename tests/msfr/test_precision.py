@@ -1,12 +1,8 @@
 """Without double precision every public function refuses, in one sentence, or is as right."""
 
-import inspect
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
-import pytest
 
 from solvable import msfr
 
