@@ -42,12 +42,12 @@ def test_a_folder_that_cannot_be_written_is_no_failure(monkeypatch, tmp_path, ca
 
 
 def test_compiled_code_is_kept_and_reused_silently_unless_the_flag_says_no(tmp_path):
-    def solve(*words: str) -> tuple[str, set[Path]]:
+    def train(*words: str) -> tuple[str, set[Path]]:
         # JAX put its own level of logging into the environment of this process.
         ours = {name: value for name, value in os.environ.items() if name[:6] != "TF_CPP"}
         code = "import sys; from solvable.cli import main; sys.exit(main())"
         done = subprocess.run(
-            [sys.executable, "-c", code, "solve", "msfr", "--order", "zeroth", "--json", *words],
+            [sys.executable, "-c", code, "train", "msfr", "--steps", "20", "--json", *words],
             env={**ours, "SOLVABLE_CACHE": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -56,11 +56,11 @@ def test_compiled_code_is_kept_and_reused_silently_unless_the_flag_says_no(tmp_p
         assert done.stderr == ""
         return done.stdout, {path for path in tmp_path.rglob("*-cache")}
 
-    without, kept = solve("--no-compile-cache")
+    without, kept = train("--no-compile-cache")
     assert kept == set()
-    first, kept = solve()
+    first, kept = train()
     assert kept
-    second, reused = solve()
+    second, reused = train()
     assert reused == kept
     assert without == first == second
 

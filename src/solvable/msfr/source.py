@@ -17,7 +17,7 @@ from .run import learned_tasks
 from .task import LIMITS, Task, check_seed, seed_keys
 
 _PRECISION = {"single": np.float32, "double": np.float64}
-_LARGEST = 1e100  # entry of a strength or of a model, in size
+_LARGEST = 1e25  # entry of a strength or of a model, in size: its tenth power must not overflow
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,8 +162,10 @@ def source_loss(
     _check_model(model, rows.shape[0] if rows.ndim else 0)
     count = model.value.shape[0]
     validation.shaped("strengths", rows, (count, count))
+    validation.within("strengths", rows, -_LARGEST, _LARGEST)
     shares = validation.floating("weights", weights)
     validation.shaped("weights", shares, (count,))
+    validation.within("weights", shares, 0.0, 1.0)
     return _loss(model, rows, shares, _checked_decay(decay))
 
 
