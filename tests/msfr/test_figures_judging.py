@@ -12,6 +12,7 @@ from solvable.msfr.figures._judging import (
     RULES,
     WITHIN,
     Window,
+    lag,
     log_points,
     rules,
     sights,
@@ -19,7 +20,12 @@ from solvable.msfr.figures._judging import (
     window_on,
 )
 from solvable.msfr.figures._labels import all_labelled, of_label
-from solvable.msfr.figures._split import cut_sizes, frontier_of_law, split_exponents
+from solvable.msfr.figures._split import (
+    cut_sizes,
+    frontier_of_law,
+    lower_envelope,
+    split_exponents,
+)
 from solvable.msfr.figures._witness import descended, descended_loss
 from solvable.reproduce import Quote, Statement, corrected
 
@@ -81,6 +87,15 @@ def test_log_points_are_whole_and_have_both_ends():
     assert points[0] == 0
     assert points[-1] == 5000
     assert np.all(np.diff(points) > 0)
+
+
+def test_the_lag_of_gradient_descent_is_in_units_of_its_step_over_the_time():
+    """(1 − lr r)^(2t/lr) is below e^(−2rt) by lr r²t of it; the start does not count."""
+    lr, rate, steps = 1e-4, 2.0, np.array([0, 100, 5000])
+    t = lr * steps
+    trained, flow = (1.0 - lr * rate) ** (2 * steps), np.exp(-2.0 * rate * t)
+    assert lag(t, lr, trained, flow) == pytest.approx((rate * t[-1]) ** 2, rel=1e-3)
+    assert lag(t, lr, flow * np.array([9.0, 1.0, 1.0]), flow) == 0.0
 
 
 def test_a_sight_of_a_law_is_what_the_law_says():
@@ -176,3 +191,25 @@ def test_task_s_is_half_learned_when_the_crossover_says_so(strength):
     ]
     slope = (np.log(ends[1]) - np.log(ends[0])) / (2 * step)
     np.testing.assert_allclose(exponent, (settings.alpha + 0.6 - 1.0) / slope, rtol=1e-8)
+
+
+def test_the_task_at_the_end_of_a_window_is_one_of_all():
+    """Also among the last, of which the comparison of exponents leaves some out."""
+    settings = SimpleNamespace(**crossover.fig.values("quick"))
+    task = msfr.Task(settings.num_tasks, settings.alpha, settings.context, 1.0, gamma=0.3)
+    s = np.array([50.0, 0.5 * settings.num_tasks])
+    t, _ = crossover._half_learned(settings, 0.3, 1.0, s, float(task.normaliser))
+    np.testing.assert_allclose(crossover._at_ends(settings, 0.3, 1.0, t, task), s, rtol=1e-3)
+
+
+def test_the_lower_envelope_is_the_least_loss_of_all_sizes():
+    t, members = np.geomspace(1e-3, 10.0, 200), np.array([5, 20, 80])
+    curves = members[None, :] ** -0.8 + t[:, None] ** -0.4
+    whole = np.concatenate([np.full((1, 3), 9.0), curves])
+    columns = {"time": np.append(0.0, t), "member": members, "trained_member": whole}
+    c, value, size = lower_envelope(columns.__getitem__)
+    for budget, least, best in zip(c[5:-5], value[5:-5], size[5:-5], strict=True):
+        inside = members[(budget / members <= t[-1]) & (budget / members >= t[0])]
+        true = inside**-0.8 + (budget / inside) ** -0.4
+        assert least == pytest.approx(true.min(), rel=1e-3)
+        assert best == inside[true.argmin()]

@@ -204,6 +204,18 @@ def test_the_tasks_beyond_the_last_bring_the_law_back():
     assert falls.paired(whole=False).mean < 0.05
 
 
+def test_training_that_does_not_know_alpha_shows_the_difference_of_the_tasks_beyond():
+    """One L/L(0) at both α has no difference as trained, and `blind` is what it has with them."""
+    data = _power_laws()
+    one = data.loss.values[0]
+    data.loss[1] = one / one[:, :1] * data.loss.values[1][:, :1]
+    falls = _source.Falls.of(data)
+    np.testing.assert_allclose(falls.paired(whole=False).values, 0.0, rtol=0, atol=1e-12)
+    assert falls.paired().mean > 0.05
+    for null in falls.blind().values():
+        np.testing.assert_allclose(null.values, falls.paired().values, rtol=1e-9)
+
+
 def test_a_seed_that_is_unstable_at_one_alpha_is_left_out_at_both():
     data = _power_laws()
     data.loss[1, 2, 60] *= 1.5

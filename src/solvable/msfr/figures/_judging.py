@@ -18,7 +18,11 @@ RULE = (
     "over at least half of the decades from the first task to the last (share of them in which the "
     "local exponent is within 2 %)"
 )
-START = 0.03  # from which time on gradient descent at lr 1e-3 is to follow the flow
+START = 0.03  # from which time on gradient descent at lr 1e-3 is within 1 % of the flow
+STEP = (
+    "after a time t a step lr is off by lr r²t for a task of rate r, and the tasks being learned "
+    "have rt of about 1"
+)
 
 Get = Callable[[str], np.ndarray]
 
@@ -117,6 +121,12 @@ def reach(num_tasks: float, size: float, exponent: float) -> float:
     (9.0, 16.2)
     """
     return float(np.log10(num_tasks)) * size / exponent
+
+
+def lag(time: np.ndarray, lr: float, trained: np.ndarray, flow: np.ndarray) -> float:
+    """The largest relative gap of gradient descent from its flow, in units of lr/t, t > 0."""
+    t, gap = np.asarray(time), np.abs(np.asarray(trained) / np.asarray(flow) - 1.0)
+    return float(np.max((gap * t / lr)[t > 0.0]))
 
 
 def rules(symbol: str, seen: Mapping[str, tuple[Window, float]]) -> Finding:

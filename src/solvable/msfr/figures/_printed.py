@@ -77,9 +77,10 @@ def second_constant(case: AlongContext = CASE, query: float = 0.0) -> float:
     return float((v @ matrix @ v + w @ matrix @ w) ** 2 - 4.0 * v @ matrix @ w)
 
 
-def _product(t: float) -> float:
-    g, h = CASE.squares(t)
-    return g * h
+def _fractions(t: float) -> float:
+    """The left side of (50): γ̇/γ times −θ̇/θ."""
+    gamma, theta = CASE.log_slopes(t)
+    return -gamma * theta
 
 
 def printed_first_root() -> float:
@@ -184,7 +185,8 @@ ERRATA = (
         "ḣ = −2aΛh − ah²/2 + aC (h at t = 0.2).",
         Quote(
             r"\dot{h}_s^0 &= -2a_s\Lambda_s g_s^0 - a_s(h_s^0)^2/2 + a_sC_s",
-            "Eq. (39) in the text we have; (12) has h",
+            "Eq. (39) in the text we have; (12) has h, and (42), from which E.2 goes on, is right",
+            "slip",
         ),
         printed=lambda: _riccati(wrong=True),
         right=lambda: _riccati(wrong=False),
@@ -195,34 +197,36 @@ ERRATA = (
     ),
     Erratum(
         "constant-product",
-        "C = ½ψ²(η·H⁰η)(ρ·H⁰ρ) = gh/2 at the start (C).",
+        "C = ½ψ²(η·H⁰η)(ρ·H⁰ρ) = gh/2 at the start (f at t = 0.2 of Theorem 3.1 with that C).",
         Quote(
             r"C_s = (\boldsymbol{\eta}_s^0 \cdot \mathbf{H}_s^0 \boldsymbol{\eta}_s^0)"
             r"(\boldsymbol{\rho}_s^0 \cdot \mathbf{H}_s^0 \boldsymbol{\rho}_s^0)_{t=0}",
             "Eq. (40), first form; (38) has gh = 2C",
         ),
-        printed=first_constant,
-        right=lambda: CASE.g * CASE.h / 2.0,
-        witness=lambda: _product(TIME) / 2.0,
+        printed=lambda: CASE.theorem(TIME, c=first_constant()),
+        right=lambda: CASE.theorem(TIME, c=CASE.g * CASE.h / 2.0),
+        witness=lambda: CASE.prediction(TIME),
         slack=1e-9,
         because=SOLVER,
-        note="The witness is gh/2 at t = 0.2 along the flow, which the solution of E.2 needs.",
+        note="C is 0.1102 as quoted and 0.4961 as gh/2; gh itself would give f = 0.5653. The "
+        "witness is the flow of v and w (9).",
     ),
     Erratum(
         "constant-square",
-        "C = ½[(‖v‖² + ‖w‖²)² − 4(v·Hw)²] at the start, norms and product in ψH⁰ (C).",
+        "C = ½[(‖v‖² + ‖w‖²)² − 4(v·Hw)²] at the start, norms and product in ψH⁰ (f at t = 0.2 of "
+        "Theorem 3.1 with that C).",
         Quote(
             r"(\|\mathbf{v}_s^0(0)\|_{\mathbf{H}_s}^2 + \|\mathbf{w}_s^0(0)\|_{\mathbf{H}_s}^2)^2 "
             r"- 4\mathbf{v}_s^0(0) \cdot \mathbf{H}_s \mathbf{w}_s^0(0)",
             "Eq. (40), second form; C = 0 for v = ±w, as the next sentence has it, needs a square",
         ),
-        printed=second_constant,
-        right=lambda: CASE.constant,
-        witness=lambda: _product(TIME) / 2.0,
+        printed=lambda: CASE.theorem(TIME, c=second_constant()),
+        right=lambda: CASE.theorem(TIME, c=CASE.constant),
+        witness=lambda: CASE.prediction(TIME),
         slack=1e-9,
         because=SOLVER,
-        note="As quoted with H at order zero, ψH⁰; with the H of (7) it is 1.2296, and at "
-        "v = w = 0.2u −0.609.",
+        note="As quoted with H at order zero, ψH⁰, C is 0.2913; with the H of (7) it is 1.2296, "
+        "and at v = w = 0.2u −0.609. The witness is the flow of v and w (9).",
     ),
     Erratum(
         "h-from-q",
@@ -251,10 +255,12 @@ ERRATA = (
         ),
         printed=lambda: 2.0 * CASE.constant,
         right=lambda: -(CASE.rate**2) * CASE.constant / 2.0,
-        witness=lambda: -(CASE.rate**2) * _product(TIME) / 4.0,
-        slack=1e-9,
-        because=SOLVER,
-        note="The witness has ag/2 and −ah/2 for the two fractions (48), from the flow of v and w.",
+        witness=lambda: _fractions(TIME),
+        slack=1e-12,
+        because=ALGEBRA,
+        note="The witness is the left side, γ̇/γ times −θ̇/θ, with σ± and A, B, E, F as they follow "
+        "from Theorem 3.1, whose C is judged above. From the flow of v and w the fractions are the "
+        "same.",
     ),
     Erratum(
         "bracket",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -44,7 +45,7 @@ class Peak:
     def place(self) -> float:
         """c, by minimisation."""
         middle = math.log(self.scale * self.x) / ALPHA
-        found = minimize_scalar(
+        found: Any = minimize_scalar(
             lambda y: self.exponent(math.exp(y)),
             bounds=(middle - 1.0, middle + 1.0),
             method="bounded",

@@ -1,6 +1,6 @@
 """How fast the losses of Fig. 5 fall: seed by seed, with the tasks that a finite S leaves out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -108,16 +108,28 @@ class Falls:
         last = float(self.time[-1])
         return np.array([mean_exponent(self.time, y, first, last) for y in runs])
 
-    def exponent(self, alpha: float, *, whole: bool = True) -> Sample:
-        """At one α, from where the first task's share is lost."""
+    def exponent(self, alpha: float, first: float | None = None, *, whole: bool = True) -> Sample:
+        """At one α, from `first`, or where the first task's share is lost."""
         runs = self.whole if whole else self.bare
-        return Sample(self.exponents(runs[alpha], self.first[alpha]))
+        return Sample(self.exponents(runs[alpha], self.first[alpha] if first is None else first))
 
     def paired(self, *, whole: bool = True) -> Sample:
         """The last α's exponent less the first's, seed by seed, over the range of both."""
         runs, first = self.whole if whole else self.bare, max(self.first.values())
         one, *_, other = (self.exponents(y, first) for y in runs.values())
         return Sample(other - one)
+
+    def blind(self) -> dict[float, Sample]:
+        """`paired` of training that does not know α: at all α the L/L(0) that is trained at one.
+
+        What is left is the difference that the tasks beyond the last make by themselves.
+        """
+        found = {}
+        for alpha, runs in self.bare.items():
+            same = runs / runs[:, :1]
+            whole = {a: self.whole[a] - y + same * y[:, :1] for a, y in self.bare.items()}
+            found[alpha] = replace(self, whole=whole).paired()
+        return found
 
 
 def envelope(

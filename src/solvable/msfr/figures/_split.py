@@ -5,7 +5,7 @@ import xarray as xr
 
 from .. import Init, Task, compute_law, frontier
 from ..theory import Order
-from ._judging import Get, sight, window_of, window_on
+from ._judging import START, Get, sight, window_of, window_on
 
 SLACK = 0.01  # of the exponents of D* and t*
 
@@ -47,3 +47,19 @@ def split_exponents(get: Get) -> tuple[float, float]:
     slopes = (np.diff(np.log(get(name)[ends])) / length for name in ("split_size", "split_time"))
     of_size, of_time = (float(slope[0]) for slope in slopes)
     return of_size, of_time
+
+
+def lower_envelope(get: Get) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The least loss of gradient descent over D at budgets D t, and which D has it."""
+    t, members, curves = get("time")[1:], get("member"), get("trained_member")[1:]
+    budgets = np.geomspace(members[0] * START, members[-1] * t[-1], 60)
+    logs = np.stack(
+        [
+            np.interp(
+                np.log(budgets / D), np.log(t), np.log(curves[:, k]), left=np.inf, right=np.inf
+            )
+            for k, D in enumerate(members)
+        ]
+    )
+    best = np.argmin(logs, axis=0)
+    return budgets, np.exp(np.min(logs, axis=0)), members[best]

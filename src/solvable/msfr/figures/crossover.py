@@ -11,7 +11,7 @@ from ...reproduce.numerals import number
 from ...reproduce.panels import Panel, drawn, level, line, theory
 from ...style import colour
 from .. import Init, Task, time_law
-from ._judging import sight, window_of, window_on
+from ._judging import reach, sight, window_of, window_on
 from ._labels import all_labelled, of_label
 
 fig = Figure(
@@ -37,7 +37,10 @@ fig = Figure(
         "all s, which (107) does not give) are told by the time t_s = ln Δ_s/(2 a_s Λ_s) at which "
         "task s is half learned: the exponent is (α+2γ−1)/(d ln t_s/d ln s) there. α = 1.8, β = 0, "
         "ψ = 100, v = w = 1e-5 at the start (107), order zero. At first each task is learned by "
-        "itself, so that the exponent swings; at the end the last task is."
+        "itself, so that the exponent swings; at the end the last task is. The law for Λ_s ≪ 1 has "
+        "an end of its own: f_s(0) stays at 1e-8 as Λ_s falls, so that the exponent is above it by "
+        "γ/((α+β+γ) ln(Λ_s/f_s(0))) of it, which at γ = 0.5 passes 2 % for good where the "
+        "logarithm is near 12; at γ = 0.3 it would at 7, and the last tasks are learned before."
     ),
 )
 
@@ -65,11 +68,25 @@ def _in_time(settings: Any, gamma: float, strength: float) -> xr.Dataset:
         sight(regime, grid, exponent, window_on(grid, exponent, value))
         for regime, value in _exponents(settings, gamma).items()
     ]
+    ends = [
+        _at_ends(settings, gamma, strength, part[f"window_{regime}"].values, task)
+        for regime, part in zip(REGIMES, seen, strict=True)
+    ]
+    seen.append(xr.Dataset({f"ends_{r}": ("end", s) for r, s in zip(REGIMES, ends, strict=True)}))
     s = np.geomspace(30.0, settings.num_tasks / 100.0, 60)
     t, predicted = _half_learned(settings, gamma, strength, s, float(task.normaliser))
     told = {"half_learned": t, "predicted": predicted, "there": law.local_exponent(t)}
     part = xr.Dataset({name: ("task", x) for name, x in told.items()}, coords={"task": s})
     return xr.merge([*seen, part])
+
+
+def _at_ends(
+    settings: Any, gamma: float, strength: float, window: np.ndarray, task: Task
+) -> np.ndarray:
+    """Which task is half learned at either end of a window, of all tasks."""
+    s = np.geomspace(1.0, settings.num_tasks, 1000)
+    t, _ = _half_learned(settings, gamma, strength, s, float(task.normaliser))
+    return np.exp(np.interp(np.log(window), np.log(t), np.log(s)))
 
 
 def _half_learned(
@@ -89,6 +106,9 @@ def _half_learned(
     # d ln Δ/d ln s over ln Δ: f_s(0) is (1 + Λ)², which does not fall as Λ does.
     bend = (1.0 + 1.0 / delta) * (2.0 * gamma * lam / (1.0 + lam) - gamma) / np.log(delta)
     return np.log(delta) / (2.0 * rate * lam), (alpha + 2.0 * gamma - 1.0) / (slope + bend)
+
+
+REGIMES = ("weak", "strong")
 
 
 def _exponents(settings: Any, gamma: float) -> dict[str, float]:
@@ -132,17 +152,23 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
 def _seen(d: xr.Dataset, gamma: float, strength: float, regime: str) -> Finding:
     get = of_label(d, _key(gamma, strength))
     window = window_of(get, regime)
-    # Which task is half learned at either end, if one is.
-    ends = np.interp(np.log([window.low, window.high]), np.log(get("half_learned")), get("task"))
-    first, last = (strength * s**-gamma for s in ends)
+    settings = settings_of(d)
+    first, last = (strength * s**-gamma for s in get(f"ends_{regime}"))
+    held = np.log(last / (settings.context * (settings.init[0] * (1.0 + last)) ** 2))
+    law = _exponents(settings, gamma)[regime]
+    whole = reach(settings.num_tasks, settings.alpha + 2.0 * gamma - 1.0, law)
     because = "a swing, as tasks are learned one by one, spans less than one"
-    words = f"{window.words('t')}; Λ_s of the task being learned {number(first)} … {number(last)}."
+    words = (
+        f"{window.words('t')}, {window.decades / whole:.2f} of the {whole:.1f} decades that this "
+        f"law would need for all tasks; Λ_s of the task being learned {number(first)} … "
+        f"{number(last)}, ln(Λ_s/f_s(0)) {held:.1f} at the end."
+    )
     return decades(window, 3.0, because=because, note=words)
 
 
 @fig.claim("new", "F.3, beyond its assumption Λ_s² ≫ 1", word="weak-{x}", over="gammas")
 def weak(d, x):
-    """Where Λ_s ≪ 1 for all tasks (Λ_1 = {strengths[0]}), L ∝ t^(−(α+2γ−1)/(α+β+γ)) at γ = {x}
+    """Where Λ_s ≤ 1 for all tasks (Λ_1 = {strengths[0]:g}), L ∝ t^(−(α+2γ−1)/(α+β+γ)) at γ = {x}
     (decades in which the local exponent is within 2 %)."""
     return _seen(d, x, settings_of(d).strengths[0], "weak")
 

@@ -36,7 +36,9 @@ fig = Figure(
         "for R^{N_s+1}, Table 3 e_s ∈ R^d for R^{N_s}, (114) "
         "diag(ω̃_s^s) for diag(ω̃^s); Fig. 9's caption says fixed where the text says varied; H is "
         "called positive definite and is semidefinite; (17) has ≈ where (84) has ∝, a factor "
-        "Λ_1². What the paper states as an assumption or neglects with ~ is no erratum."
+        "Λ_1². What the paper states as an assumption is no erratum, nor is a "
+        "coefficient that ~ neglects, unless it is written out and does not follow from the line "
+        "before."
     ),
 )
 

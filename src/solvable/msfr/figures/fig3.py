@@ -7,15 +7,15 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Figure, Finding, at_most, near, settings_of, step, worst_ratio
+from ...reproduce import Figure, Finding, at_least, at_most, near, settings_of, step, worst_ratio
 from ...reproduce.numerals import number
 from ...reproduce.panels import Panel, drawn, entry, law, line, theory, training
 from ...style import LAW, THEORY
 from .. import Init, Task, data_law, frontier, loss, residual, size_law, time_law, train
 from ..task import realised_shares
-from ._judging import START, WITHIN, log_points
+from ._judging import START, STEP, WITHIN, lag, log_points
 from ._labels import all_labelled, of_label
-from ._split import cut_sizes
+from ._split import cut_sizes, lower_envelope
 from ._witness import ROUND_OFF, claim_tokens, descended_loss, on_tokens
 
 PAPER = {"num_tasks": 500, "lr": 1e-3, "steps": 5000, "far": 5000.0}
@@ -38,14 +38,15 @@ fig = Figure(
     note=(
         "S = 500, ψ = 100, Λ = 0.5, v = 0.1, w = 0.11 at the start (106); GD with lr 1e-3 and "
         "5000 steps in (b) and (d). Table 1 has its laws in D and N for t → ∞, and 5000 steps (t = "
-        "5) leave the rare tasks unlearned (38 % too much loss at D = 100), so (a) and (c) train "
-        "longer; thin lines are the limit. Slopes are those of least squares between logarithms: "
-        "in t from where the first task is learned, in D from S/100 to S/5, the sizes that the "
-        "paper names in (d), in N from 30 to 10⁴, where by (80) about those tasks are at stake; "
-        "they are to tell the two α apart. Those of L(t) and L(N) at α = 1.8 do not: 500 tasks "
-        "are too few (msfr/window). Gradient descent on a billion, which decouple and are summed "
-        "exactly at a thousand nodes, has the slope in t in the same 5000 steps. Where the laws "
-        "rule is judged in msfr/table1."
+        "5) leave the rare tasks unlearned (37 % too much loss at D = 100 with α = 1.8, 143 % with "
+        "2.1), so (a) and (c) train longer; thin lines are the limit. Slopes are those of least "
+        "squares between logarithms: in t from where the first task is learned, in D from S/100 to "
+        "S/5, the sizes that the paper names in (d), in N from 30 to 10⁴, where by (80) about "
+        "those tasks are at stake; the paper states no range in N. They are to tell the two α "
+        "apart. At α = 1.8 those of L(t), and of L(N) in this range, do not: 500 tasks are too few "
+        "(msfr/window). Gradient descent on a billion, which decouple and are summed exactly at a "
+        "thousand nodes, has the slope in t in the same 5000 steps. Where the laws rule is judged "
+        "in msfr/table1."
     ),
 )
 
@@ -151,8 +152,10 @@ def _in_data(settings: Any, alpha: float) -> xr.Dataset:
         step(k + 1, len(settings.data))
     n = np.unique(np.round(np.geomspace(10, 1e5, 41)).astype(int))
     limit = data_law(task, init, "exact")
+    early = settings.lr * settings.steps
     return xr.Dataset(
         {
+            "data_early": ("many_data", [float(loss(task, init, early, data=int(m))) for m in n]),
             "data_trained": (("data", "seed"), trained),
             "data_counted": (("data", "seed"), counted),
             "data_expected": ("data", expected),
@@ -298,7 +301,7 @@ def _time_slope(d: xr.Dataset, alpha: float, of: str) -> float:
 
 def slope_in_time(d: xr.Dataset, x: float) -> Finding:
     """Trained for {steps} steps of lr {lr}, {num_tasks} tasks show L ∝ t^(−(α−1)/α) at α = {x}
-    (slope of L(t) from where the first task is learned)."""
+    (slope of L(t) from where the first task is learned to t = 5)."""
     first, many = float(of_label(d, str(x))("first")), _time_slope(d, x, "many")
     count = number(float(settings_of(d).many_tasks))
     words = f"From t = {first:.2g} on. {count} tasks, trained as long, have {number(many)}."
@@ -316,33 +319,55 @@ def slope_in_size(d, x):
     """Trained long, L ∝ D^(−(α−1)) at α = {x} (slope of L(D) from D = S/100 to S/5)."""
     get, tasks = of_label(d, str(x)), settings_of(d).num_tasks
     inside = (get("size") >= tasks / 100) & (get("size") <= tasks / 5)
-    members, early = get("member"), get("trained_member")[-1]
+    sizes = get("size")[inside]
+    early = get("trained_member")[-1][np.searchsorted(get("member"), sizes)]
     words = (
-        f"At t = {float(get('size_time')):g}; after 5000 steps it is "
-        f"{number(_slope(members, early))}."
+        f"At t = {float(get('size_time')):g}; after 5000 steps it is {number(_slope(sizes, early))}"
+        " at the same D."
     )
-    slope = _slope(get("size")[inside], get("size_trained")[inside])
+    slope = _slope(sizes, get("size_trained")[inside])
     return _tells_apart(d, "D", x, slope, words)
 
 
-def slope_in_data(d: xr.Dataset, x: float) -> Finding:
-    """As t → ∞, L ∝ N^(−(α−1)/α) at α = {x} (slope of L(N), averaged over data sets, for N = 30 …
-    10⁴)."""
-    get = of_label(d, str(x))
-    inside = (get("many_data") >= 30) & (get("many_data") <= 10_000)
-    slope = _slope(get("many_data")[inside], get("data_limit")[inside])
+def _data_slope(d: xr.Dataset, alpha: float, of: str, low: int, high: int) -> float:
+    get = of_label(d, str(alpha))
+    inside = (get("many_data") >= low) & (get("many_data") <= high)
+    return _slope(get("many_data")[inside], get(of)[inside])
+
+
+def _data_words(d: xr.Dataset, alpha: float) -> str:
+    """What else the slope in N is: over fewer data, after 5000 steps, trained on sets drawn."""
+    get = of_label(d, str(alpha))
+    short = _data_slope(d, alpha, "data_limit", 10, 1000)
+    early = _data_slope(d, alpha, "data_early", 30, 10_000)
     trained = _slope(get("data"), get("data_trained").mean(axis=1))
-    words = (
-        f"{get('seed').size} data sets a point, trained to t = {float(get('data_time')):g}, have "
-        f"{number(trained)}."
+    return (
+        f"The law has {number(_table('N', alpha))}. For N = 10 … 1000 it is {number(short)}; after "
+        f"5000 steps (t = 5) for N = 30 … 10⁴ {number(early)}. {get('seed').size} data sets a "
+        f"point, trained to t = {float(get('data_time')):g}, have {number(trained)}."
     )
-    return _tells_apart(d, "N", x, slope, words)
 
 
-fig.claim("paper", "Fig. 3c, Table 1", word="slope-data-{x}", over=(1.8,), known="fails")(
-    slope_in_data
-)
-fig.claim("paper", "Fig. 3c, Table 1", word="slope-data-{x}", over=(2.1,))(slope_in_data)
+@fig.claim("new", "Fig. 3c, Table 1", word="slope-data-1.8")
+def steeper_in_data(d):
+    """As t → ∞, {num_tasks} tasks do not show L ∝ N^(−(α−1)/α) at α = {alphas[0]} for N from 30 to
+    10⁴ (our choice, the paper states no range): L(N), averaged exactly over data sets, is steeper
+    (slope)."""
+    settings = settings_of(d)
+    alpha, other = settings.alphas
+    slope = _data_slope(d, alpha, "data_limit", 30, 10_000)
+    between = 0.5 * (_table("N", alpha) + _table("N", other))
+    because = "half-way to the law of the other α, from where on it tells them apart wrongly"
+    return at_least(slope, between, because=because, note=_data_words(d, alpha))
+
+
+@fig.claim("new", "Fig. 3c, Table 1", word="slope-data-2.1")
+def slope_in_data(d):
+    """As t → ∞, {num_tasks} tasks show L ∝ N^(−(α−1)/α) at α = {alphas[1]} for N from 30 to 10⁴
+    (our choice, the paper states no range; slope of L(N), averaged exactly over data sets)."""
+    alpha = settings_of(d).alphas[1]
+    slope = _data_slope(d, alpha, "data_limit", 30, 10_000)
+    return _tells_apart(d, "N", alpha, slope, _data_words(d, alpha))
 
 
 @fig.claim("paper", "Fig. 3d, Table 1", word="slope-compute")
@@ -350,27 +375,11 @@ def slope_in_compute(d):
     """L ∝ C^(−(α−1)/(α+1)) along the lower envelope of D = S/100 … S/5 at α = {alphas[0]} (slope of
     gradient descent where the best D is none of the ends)."""
     alpha = settings_of(d).alphas[0]
-    c, value, size = _envelope(of_label(d, str(alpha)))
+    c, value, size = lower_envelope(of_label(d, str(alpha)))
     members = of_label(d, str(alpha))("member")
     inner = (size > members[0]) & (size < members[-1])
     words = f"C = {number(float(f'{c[inner][0]:.2g}'))} … {number(float(f'{c[inner][-1]:.2g}'))}."
     return _tells_apart(d, "C", alpha, _slope(c[inner], value[inner]), words)
-
-
-def _envelope(get: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The least loss of gradient descent over D at budgets D t, and which D has it."""
-    t, members, curves = get("time")[1:], get("member"), get("trained_member")[1:]
-    budgets = np.geomspace(members[0] * START, members[-1] * t[-1], 60)
-    logs = np.stack(
-        [
-            np.interp(
-                np.log(budgets / D), np.log(t), np.log(curves[:, k]), left=np.inf, right=np.inf
-            )
-            for k, D in enumerate(members)
-        ]
-    )
-    best = np.argmin(logs, axis=0)
-    return budgets, np.exp(np.min(logs, axis=0)), members[best]
 
 
 @fig.claim("new", "Fig. 3b, Table 1", word="many-tasks-{x}", over="alphas")
@@ -382,18 +391,18 @@ def of_many_tasks(d, x):
     return near(_time_slope(d, x, "many"), law, WITHIN * law, because=because)
 
 
-STEP = "a third of lr/t at t = 0.03: a task being learned at t has a rate of 1/t"
 STEPS = "ten times lr/t, one over the number of steps: a task being learned at t has a rate of 1/t"
 
 
 @fig.claim("check", "Fig. 3b", word="time-{x}", over="alphas")
 def follows_time(d, x):
-    """L(t) of gradient descent is that of the exact flow for t ≥ 0.03, α = {x} (largest relative
-    gap)."""
+    """L(t) of gradient descent is that of the exact flow but for lr/t, α = {x} (largest relative
+    gap in units of lr/t)."""
     get = of_label(d, str(x))
-    late = get("time") >= START
-    gap = worst_ratio(get("trained")[late], get("flow")[late])
-    return near(gap, 0.0, 0.01, because=STEP)
+    t, trained, flow = (get(name)[1:] for name in ("time", "trained", "flow"))
+    words = f"From t = 0.03 on {worst_ratio(trained[t >= START], flow[t >= START]):.2g} at most."
+    found = lag(t, settings_of(d).lr, trained, flow)
+    return near(found, 0.0, 1.0, because=STEP, note=words)
 
 
 @fig.claim("check", "Fig. 3b", over="alphas")
@@ -451,13 +460,15 @@ def envelope(d):
     """The lower envelope over D of gradient descent at α = {alphas[0]} is the exact frontier where
     its D are (largest relative gap)."""
     get = of_label(d, str(settings_of(d).alphas[0]))
-    c, value, _ = _envelope(get)
+    c, value, _ = lower_envelope(get)
     members, t = get("member"), get("time")
     budget, best, at = get("budget"), get("best_loss"), get("best_size")
     there = (members[0] <= at) & (at <= members[-1])
     there &= (budget / at >= START) & (budget / at <= t[-1])
     found = np.exp(np.interp(np.log(budget[there]), np.log(c), np.log(value)))
-    return near(worst_ratio(found, best[there]), 0.0, 0.01, because=STEP)
+    because = "0.3 lr/t at t = 0.03, where it begins: (b) has as much at every t"
+    slack = 0.3 * settings_of(d).lr / START
+    return near(worst_ratio(found, best[there]), 0.0, slack, because=because)
 
 
 claim_tokens(fig, "Fig. 3", "D = 10 of 20 tasks, N = 200")

@@ -10,11 +10,13 @@ from ...reproduce import Figure, Finding, at_least, at_most, near, settings_of, 
 from ...reproduce.numerals import number
 from ...reproduce.panels import Panel, drawn, entry, law, line, theory, training
 from ...style import LAW, TRAINING
-from .. import Init, Task, data_law, frontier, residual, size_law, time_law, train
+from .. import Init, Task, data_law, frontier, loss, residual, size_law, time_law, train
 from ._judging import Get, log_points
 from ._labels import all_labelled, of_label
 from ._split import cut_sizes
 from ._witness import claim_tokens, on_tokens
+
+PAPER_TIME = 5.0  # the time of the paper's 5000 steps of lr 1e-3
 
 fig = Figure(
     "msfr/fig4",
@@ -40,7 +42,10 @@ fig = Figure(
         "1e-3 with Λ_1 = 100) and covers the first stretch; the flow is exact. (b) and (f) show "
         "one β and one γ. Dotted lines have the slopes of Table 2, and in grey of Table 1; that "
         "the laws hold is judged in msfr/table2, at numbers of tasks that show them, and where "
-        "Λ_s ≪ 1 in msfr/crossover."
+        "Λ_s ≪ 1 in msfr/crossover. With ψ_1 = 100 for every β, as in (a), β > 0 can only slow a "
+        "task down; whether balance is better is judged with ψ_1 such that what a data point has "
+        "in context on average, Σ p_s ψ_s, is 100. That γ > 0 needs a smaller D or N is a matter "
+        "of the exponents, which msfr/table2 judges."
     ),
 )
 
@@ -107,9 +112,8 @@ def _in_time(settings: Any, beta: float, gamma: float) -> xr.Dataset:
 
 @fig.data
 def resources(settings: Any) -> xr.Dataset:
-    """(d), (e): the limits t → ∞ in size and data, also of strengths that do not fall."""
-    gammas = (0.0, *settings.gammas)
-    return all_labelled({_key(0.0, gamma): _in_size_and_data(settings, gamma) for gamma in gammas})
+    """(d), (e): the limits t → ∞ in size and data."""
+    return all_labelled({_key(0.0, g): _in_size_and_data(settings, g) for g in settings.gammas})
 
 
 def _in_size_and_data(settings: Any, gamma: float) -> xr.Dataset:
@@ -125,6 +129,32 @@ def _in_size_and_data(settings: Any, gamma: float) -> xr.Dataset:
         },
         coords={"size": sizes, "data": count},
     )
+
+
+@fig.data
+def balanced(settings: Any) -> xr.Dataset:
+    """The loss of contexts that fall over that of equal ones, as much context given to both."""
+    return all_labelled(
+        {_key(beta, 0.0): _against_equal(settings, beta) for beta in settings.betas}
+    )
+
+
+def _against_equal(settings: Any, beta: float) -> xr.Dataset:
+    equal, init = _task(settings, 0.0, 0.0)
+    t = np.geomspace(0.01, 1e4, 361)
+    weights, fall = np.asarray(equal.weights), np.arange(1.0, settings.num_tasks + 1) ** -beta
+    firsts = {
+        "same_data": settings.context / float(weights @ fall),
+        "same_mean": settings.context / float(fall.mean()),
+    }
+    plain, found = np.asarray(loss(equal, init, t, "exact")), {}
+    for name, first in firsts.items():
+        task = Task(settings.num_tasks, settings.alpha, first, settings.weak, beta)
+        found[name] = ("early", np.asarray(loss(task, init, t, "exact")) / plain)
+        found[f"{name}_first"] = first
+    alone = np.abs(np.asarray(residual(equal, init, t, "exact"))[:, 0])
+    found["first_half"] = t[np.argmax(alone < 0.5 * settings.weak)]
+    return xr.Dataset(found, coords={"early": t})
 
 
 @fig.data
@@ -246,45 +276,52 @@ def _symbol(beta: float, gamma: float) -> str:
     return rf"\gamma = {gamma}" if gamma else rf"\beta = {beta:g}"
 
 
-@fig.claim("paper", "Sec. 4.2, Fig. 4a", word="slower-beta-{x:g}", over="betas")
-def slower(d, x):
-    """A varied context makes the learning process slower: at β = {x:g} gradient descent never has
-    less loss than at β = 0 once the tenth task is learned there (least ratio of the two)."""
-    plain, varied = of_label(d, _key(0.0, 0.0)), of_label(d, _key(x, 0.0))
-    late = plain("time") >= plain("tenth")
-    ratio = varied("trained")[late] / plain("trained")[late]
+def _less_until(get: Get, of: str) -> float:
+    """The last time at which contexts that fall have less loss than equal ones; NaN if none."""
+    less = get("early")[get(of) < 1.0]
+    return float(less[-1]) if less.size else float("nan")
+
+
+def _at_last_step(get: Get, of: str) -> float:
+    return float(np.interp(np.log(PAPER_TIME), np.log(get("early")), get(of)))
+
+
+@fig.claim("paper", "Sec. 4.2", word="balance-beta-{x:g}", over="betas")
+def balance(d, x):
+    """It is better to balance the context sequence length: with the same Σ p_s ψ_s, β = {x:g} has
+    no less loss than β = 0 from t = 5 on, which is 5000 steps of lr 1e-3 (least ratio of the two,
+    exact flow to t = 10⁴)."""
+    get = of_label(d, _key(x, 0.0))
+    late = get("early") >= PAPER_TIME
+    words = f"{_at_last_step(get, 'same_data'):.2f} times as much at t = 5."
     return at_least(
-        ratio.min(),
-        1.0,
-        because="that is what slower means",
-        note=f"Up to {ratio.max():.2g} times as much. ψ_1 is the same.",
+        get("same_data")[late].min(), 1.0, because="that is what better means", note=words
     )
 
 
-def _needed(get: Get, name: str) -> float:
-    """How much of a resource brings the loss to a hundredth."""
-    x, y = get(name), get(f"{name}_loss")
-    return float(np.exp(np.interp(-np.log(0.01 * y[0]), -np.log(y), np.log(x))))
+@fig.claim("new", "Sec. 4.2", word="balance-from-beta-{x:g}", over="betas")
+def balance_from(d, x):
+    """Early it is the other way, as the first task has the longest context: with the same Σ p_s
+    ψ_s, β = {x:g} has less loss until the first task is learned, and never after the second is half
+    learned (last such time over when β = 0 has half learned the first)."""
+    get, settings = of_label(d, _key(x, 0.0)), settings_of(d)
+    last, low = _less_until(get, "same_data"), get("same_data").min()
+    because = "when β = 0 has half learned the second task; all but the first have less context"
+    words = f"Until t = {last:.2f}; at best {low:.2f} times the loss."
+    return at_most(
+        last / float(get("first_half")), 2.0**settings.alpha, because=because, note=words
+    )
 
 
-def _less(d: xr.Dataset, name: str, gamma: float) -> Finding:
-    varied, plain = (_needed(of_label(d, _key(0.0, g)), name) for g in (gamma, 0.0))
-    words = f"{number(round(varied))} in place of {number(round(plain))}."
-    return at_most(varied / plain, 1.0, because="that is what fewer means", note=words)
-
-
-@fig.claim("paper", "Sec. 4.2, Fig. 4d", word="smaller-gamma-{x}", over="gammas")
-def smaller(d, x):
-    """A varied strength reduces the requirements of the size of model: at γ = {x} a smaller D
-    brings the loss to a hundredth than at γ = 0 (ratio of the two, t → ∞)."""
-    return _less(d, "size", x)
-
-
-@fig.claim("paper", "Sec. 4.2, Fig. 4e", word="fewer-gamma-{x}", over="gammas")
-def fewer(d, x):
-    """A varied strength reduces the number of data points: at γ = {x} a smaller N brings the loss
-    to a hundredth than at γ = 0 (ratio of the two, t → ∞)."""
-    return _less(d, "data", x)
+@fig.claim("new", "Sec. 4.2", word="task-mean-beta-{x:g}", over="betas")
+def task_mean(d, x):
+    """With the same mean of ψ_s over tasks in place of data points it is better not to balance
+    within 5000 steps of lr 1e-3: β = {x:g} has less loss than β = 0 at t = 5 (ratio of the two)."""
+    get = of_label(d, _key(x, 0.0))
+    last = number(float(f"{_less_until(get, 'same_mean'):.2g}"))
+    words = f"Until t = {last}; ψ_1 = {float(get('same_mean_first')):.0f}."
+    because = "that is what less means"
+    return at_most(_at_last_step(get, "same_mean"), 1.0, because=because, note=words)
 
 
 def _follows(d: xr.Dataset, *decay: float) -> Finding:

@@ -198,7 +198,8 @@ def flow(d):
     "App. H.3",
     quote=Quote(
         r"we now define $a_s = \#_s \psi_s \mu_s / N$",
-        "App. H.3, below Eq. (117), where H is that of (9); (118), of Fig. 7, has no ψ",
+        "App. H.3, below Eq. (117), where H is that of (9); (118), of Fig. 7, has no ψ, so that no "
+        "figure is touched",
     ),
 )
 def rate(d):

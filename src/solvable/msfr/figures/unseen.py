@@ -275,7 +275,8 @@ def as_on_tokens(d, x):
     quote=Quote(
         "Thus the dynamics will be exactly the same as Eq. (9), and Theorem 3.1 can still be "
         "applied.",
-        "App. A, of the 1 × 1 matrix H = ψΛ: Theorem 3.1's rate, #ψ(Λ² + 1)/N, is not restated",
+        "App. A, of the 1 × 1 matrix H = ψΛ: Theorem 3.1's rate, #ψ(Λ² + 1)/N, is not restated; "
+        "H.3 gives one for any H² = μH",
         "slip",
     ),
 )
@@ -287,15 +288,16 @@ def flow_rate(d):
         d.case_ode,
         1e-9,
         because="the ODE solver keeps 13 digits a step, Theorem 3.1's P and Q lose a few",
-        note="The witness solves (9) with the whole H of (7), v_s and w_y held at 0.",
+        note="The witness solves (9) with the whole H of (7), v_s and w_y held at 0. H.3's rule "
+        "for any μ has this rate at μ = ψΛ, without its ψ (msfr/fig7).",
     )
     return corrected(found, as_printed=d.case_printed)
 
 
 @fig.claim("paper", "App. A")
 def flow_exact(d):
-    """With that rate it is exact at every context length, without Assumption 3.1, for all tasks
-    (largest |f − f_ODE|/Λ, ψ = {context})."""
+    """With that rate it is exact at a short context, ψ = {context}, without Assumption 3.1, for all
+    tasks (largest |f − f_ODE|/Λ)."""
     gap = np.max(np.abs(d.closed.sel(time=d.few).values - d.ode.values))
     why = "the ODE solver keeps 13 digits a step, Theorem 3.1's P and Q lose a few"
     return near(gap / settings_of(d).strength, 0.0, 1e-9, because=why)
