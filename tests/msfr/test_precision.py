@@ -1,6 +1,5 @@
 """Without double precision every public function refuses, in one sentence, or is as right."""
 
-
 import numpy as np
 import optax
 

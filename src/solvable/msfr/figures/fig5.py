@@ -263,7 +263,7 @@ def alphas(d):
     note = (
         f"The difference is {found} over the {len(found.values)} stable seeds of "
         f"{d.sizes['seed']}; over all {len(every.values)} whose L stays finite it is {every}. With "
-        f"the tasks beyond S it is {falls.paired()}, that of the laws {2.0 * _apart(d, 'time'):.3f}, "
+        f"the tasks beyond S it is {falls.paired()}, of the laws {2.0 * _apart(d, 'time'):.3f}, "
         f"but one curve at both α would have {nulls}: these tasks carry α themselves."
     )
     return at_least(found.mean / found.error, ENOUGH, because=ERRORS, note=note)
