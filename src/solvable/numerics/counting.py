@@ -111,7 +111,7 @@ def counting_rule(
     return _rule(int(count), float(angle), tuple(sorted(cuts)), tuple(sorted(near)))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _rule(
     count: int, angle: float, cuts: tuple[int, ...], near: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:

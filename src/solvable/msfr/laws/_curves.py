@@ -53,10 +53,10 @@ def sizes_of(tail: TailSum, last: int, shift: float, limit: float = 0.0) -> dict
         return limit + tail(np.clip(np.round(size), 1, last + 1).astype(np.int64))
 
     def local(size: np.ndarray) -> np.ndarray:
-        place = np.clip(np.round(size), 1, last - 1).astype(np.int64)
-        after = tail(place + 1)
-        gone = after <= 0.0  # underflowed: it falls faster than any power
-        step = np.log1p(tail.term(place.astype(float)) / np.where(gone, 1.0, after))
+        place = np.clip(np.round(size), 1, last).astype(np.int64)
+        after, own = tail(place + 1), tail.term(place.astype(float))
+        gone = (after <= 0.0) | (own <= -after)  # underflowed: it falls faster than any power
+        step = np.log1p(np.where(gone, 0.0, own) / np.where(gone, 1.0, after))
         return np.where(gone, np.inf, step / np.log1p(1.0 / (place - shift)))
 
     def grid() -> np.ndarray:

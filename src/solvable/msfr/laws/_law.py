@@ -158,17 +158,19 @@ def excess(rows: Rows, order: Order) -> np.ndarray:
         return initial_residual(rows.start, order) ** 2 - rest_square(rows.start, order)
 
 
-_STEP = 0.01  # in log x
-
-
-def log_slope(curve: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+def log_slope(curve: Callable[[np.ndarray], np.ndarray], step: float, x: np.ndarray) -> np.ndarray:
     """``−d log y / d log x`` of a smooth positive curve; infinite where it has underflowed.
 
-    By four points of log y, to ``_STEP⁴/30`` of its fifth derivative: 1e-9 at most.
+    By four points of log y, to ``step⁴/30`` of its fifth derivative.
+
+    Args:
+        curve: y.
+        step: in log x, far below the distance of the nearest singularity.
+        x: where.
     """
-    shifts = _STEP * np.array([-2.0, -1.0, 1.0, 2.0])
+    shifts = step * np.array([-2.0, -1.0, 1.0, 2.0])
     y = curve((x[:, None] * np.exp(shifts)).ravel()).reshape(-1, 4)
     gone = np.any(y <= 0.0, axis=1)
     log = np.log(np.where(gone[:, None], 1.0, y))
-    slope = (8.0 * (log[:, 2] - log[:, 1]) - (log[:, 3] - log[:, 0])) / (12.0 * _STEP)
+    slope = (8.0 * (log[:, 2] - log[:, 1]) - (log[:, 3] - log[:, 0])) / (12.0 * step)
     return np.where(gone, np.inf, -slope)

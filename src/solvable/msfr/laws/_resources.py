@@ -17,6 +17,7 @@ from ..theory import (
     Order,
     edges_of,
     host_loss,
+    longest_wait,
     rows_at,
     rows_of,
     shared_flow,
@@ -34,14 +35,18 @@ _BLOCK = 256  # points worked on at once
 
 def time_range(task: Task, init: Init, order: Order) -> np.ndarray:
     """Times from the first task's first move to the last task's end."""
-    ends = np.array([1.0, task.num_tasks])
-    weights = weights_at(task, ends)
-    grid = np.geomspace(1e-40, 1e290, 2000)
-    first, last = (one_task(task, init, order, int(s))(grid) for s in ends)
-    begun, done = first < (1.0 - 2e-3) * first[0], last < 1e-6 * last[0]
-    low = grid[np.argmax(begun)] / weights[0]
-    high = grid[np.argmax(done) if done.any() else -1] / weights[-1]
-    high = min(high, 1e300 * low, MAX_TIME)  # where nothing ends the ratio would overflow
+    grid = np.geomspace(1e-60, 1e290, 2100)
+    begins, ends = [], []
+    for s in (1, task.num_tasks):  # of the two either may be the slower
+        left = one_task(task, init, order, s)(grid)
+        pace = float(weights_at(task, np.array([float(s)]))[0])
+        begun, done = left < (1.0 - 2e-3) * left[0], left < 1e-6 * left[0]
+        with np.errstate(over="ignore", divide="ignore"):
+            begins.append(grid[np.argmax(begun)] / pace)
+            ends.append(grid[np.argmax(done) if done.any() else -1] / pace)
+    low = min(begins)
+    with np.errstate(over="ignore"):  # where nothing ends the ratio would overflow
+        high = min(max(ends), 1e300 * low, MAX_TIME)
     return np.geomspace(low, high, int(PER_DECADE * decades(low, high)) + 2)
 
 
@@ -86,7 +91,8 @@ def time_law(
         "regime": regime,
         "limit": limit,
         "_curve": curve_in_time(task, init, order),
-        "_local": partial(log_slope, above),
+        # The nearest singularity in log t: see `counting_rule`.
+        "_local": partial(log_slope, above, math.atan2(math.pi, longest_wait(task, init)) / 150.0),
         "_grid": partial(time_range, task, init, order),
     }
     if not shares_everything(task, init):

@@ -49,6 +49,7 @@ from ._tasks import Rows as Rows
 from ._tasks import all_rows as all_rows
 from ._tasks import edges_of as edges_of
 from ._tasks import is_law as is_law
+from ._tasks import longest_wait as longest_wait
 from ._tasks import rows_at as rows_at
 from ._tasks import rows_of as rows_of
 from ._tasks import starts as starts

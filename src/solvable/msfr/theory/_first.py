@@ -38,19 +38,22 @@ def _change(start: Start) -> tuple[Values, ...]:
     """How the columns of order zero change, with ε = 1/ψ already multiplied in."""
     n, lam = start.squared_norm, start.strength
     root = module_of(start).sqrt(start.context)
-    plus, minus = root * start.along(1.0), root * start.along(-1.0)
     turn = lam / (n * n * root)  # √ψ/ψ = 1/√ψ cannot overflow
-    d_plus = 0.5 * start.along(1.0) / (n * n * root) + turn * start.across(1.0)
-    d_minus = 0.5 * start.along(-1.0) / (n * n * root) + turn * start.across(-1.0)
-    d_initial = 0.5 * (plus * d_plus - minus * d_minus)
+
+    def change(along: Values, across: Values) -> Values:
+        return 0.5 * along / (n * n * root) + turn * across
+
+    d_plus = change(start.along(1.0), start.across(1.0))
+    d_minus = change(start.along(-1.0), start.across(-1.0))
+    # Of f0 = ψ q_v q_w by its own factors: as (plus² − minus²)/4 it would cancel.
+    d_v, d_w = change(start.along_v, start.across_v), change(start.along_w, start.across_w)
+    d_initial = root * (start.along_v * d_w + start.along_w * d_v)
     return d_plus, d_minus, d_initial, -resting(start), 1.0 / n
 
 
 def resting(start: Start) -> Float[Any, " tasks"]:
     """The small mode's share k of f, which stays where it is at order one."""
-    across_v = 0.5 * (start.across(1.0) + start.across(-1.0))
-    across_w = 0.5 * (start.across(1.0) - start.across(-1.0))
-    return (start.strength / start.squared_norm) ** 2 * across_v * across_w
+    return (start.strength / start.squared_norm) ** 2 * start.across_v * start.across_w
 
 
 def _moved(

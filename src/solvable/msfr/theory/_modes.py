@@ -49,6 +49,18 @@ class Start(eqx.Module):
         return self.leading_prediction + self.v[:, 0] * self.w[:, 0]
 
     @property
+    def across_v(self) -> Column:
+        """q⊥ of v."""
+        zero = 0.0 * self.strength
+        return combine(-self.v[:, 1], zero, self.strength, self.v[:, 0], zero)
+
+    @property
+    def across_w(self) -> Column:
+        """q⊥ of w."""
+        zero = 0.0 * self.strength
+        return combine(-self.w[:, 1], zero, self.strength, self.w[:, 0], zero)
+
+    @property
     def along_v(self) -> Column:
         """The part q of v."""
         zero = 0.0 * self.strength

@@ -14,12 +14,15 @@ from ...numerics.counting import block_edges, counting_rule
 from ...numerics.host import is_known, module_of, numbers
 from ..start import Init
 from ..task import Task
+from ._exact import modes
 from ._modes import Column, Start
 from ._zeroth import plateau
 
 _FEWEST, _MOST = 16, 4096  # tasks between which their number is filled up for compiled functions
 _ANY_ANGLE = math.atan2(math.pi, 100.0) / 4.0  # of traced parameters: α + β + 2γ = 4, 100 e-folds
 _LONGEST_WAIT = 700.0
+_LEAST_ANGLE = 1e-3  # shorter blocks would be many thousands, for tasks that hardly matter
+_PLACES = 49  # at which plateaus are looked at
 
 
 class Rows(eqx.Module):
@@ -39,7 +42,7 @@ class Rows(eqx.Module):
 def starts(task: Task, init: Init, index: Any = None) -> Start:
     """The tasks' context matrices and initial parameters, one row a task, or at some s.
 
-    Entries so small that their products underflow are taken as 0 (contexts as 1e-30).
+    Entries so small that their products underflow are taken as 0 (contexts as 1e-150).
     """
     if index is None:
         return Start(*numbers(_starts, task.contexts, task.strengths, *init.columns(task)))
@@ -57,7 +60,7 @@ def _starts(xp: Any, context: Any, strength: Any, v: Any, w: Any) -> tuple[Any, 
     def flush(x: Any, tiny: float) -> Any:
         return xp.where(xp.abs(x) < tiny, 0.0, x)
 
-    context = xp.maximum(context, 1e-30)
+    context = xp.maximum(context, 1e-150)
     return context, flush(strength, 1e-60), flush(v, 1e-101), flush(w, 1e-101)
 
 
@@ -75,12 +78,26 @@ def _blocks(task: Task, init: Init) -> dict[str, Any]:
     """
     if not is_known(task, init):
         return {"angle": _ANY_ANGLE}
-    ends = np.array([1.0, task.num_tasks])
-    with np.errstate(all="ignore"):
-        wait = min(float(np.max(plateau(starts(task, init, ends)))), _LONGEST_WAIT)
     alpha, beta, gamma = (float(x) for x in (task.alpha, task.beta, task.gamma))
-    angle = math.atan2(math.pi, wait) / (alpha + beta + 2.0 * gamma)
-    return {"angle": angle, "near": _still(task)}
+    angle = math.atan2(math.pi, longest_wait(task, init)) / (alpha + beta + 3.0 * gamma)
+    return {"angle": max(angle, _LEAST_ANGLE), "near": _still(task)}
+
+
+def longest_wait(task: Task, init: Init) -> float:
+    """The longest plateau of any task, in e-folds, as if all were laws in s.
+
+    With decaying strengths it may be longest in between, and where order zero stands still the
+    exact flow waits for what the rest of the start makes of it.
+    """
+    some = np.geomspace(1.0, task.num_tasks, _PLACES)
+    with np.errstate(all="ignore"):
+        start = starts(task, init, some)
+        _, plus, minus = modes(start)
+        rising = np.where(start.strength[:, None] < 0.0, minus, plus)
+        risen = 0.25 * np.sum(rising**2, axis=1)
+        own = np.where(risen > 0.0, np.log1p(np.abs(start.strength) / risen), 0.0)
+        waits = np.maximum(plateau(start), np.where(np.isfinite(own), own, 0.0))
+    return min(float(np.max(waits)), _LONGEST_WAIT)
 
 
 def edges_of(task: Task, init: Init) -> Int[np.ndarray, " edges"]:
