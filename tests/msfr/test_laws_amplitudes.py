@@ -153,3 +153,32 @@ def test_the_exact_order_has_an_amplitude_of_its_own_at_short_context():
     # The midpoint rule at the last of 50 tasks is 100 times worse than at the last of 500.
     np.testing.assert_allclose(exact.finite(t), true, rtol=1e-3)
     assert np.abs(zeroth.finite(t) / true - 1).max() > 0.02
+
+
+@pytest.mark.parametrize(("v", "tasks"), [(1e-5, 10**5), (1e-20, 10**5), (1e-100, 1000)])
+def test_local_exponents_follow_sharp_steps(v, tasks):
+    """T dL/dt = −Σ p (f − Λ)² p t 2a/p √(f² + C/2), at order zero, where C = 0."""
+    task, init = msfr.Task(tasks, 1.8, 100.0, 0.5), msfr.Init(v, v)
+    law, p = msfr.time_law(task, init), np.asarray(task.weights)
+    for t in (3.0, 172.668, 335.251):
+        left = np.asarray(msfr.residual(task, init, t, "zeroth"))
+        change = 2.0 * 125.0 * p * t * np.abs(left + 0.5) * left**2
+        true = np.sum(p * change) / (0.5 * np.sum(p * left**2))
+        assert law.local_exponent(t) == pytest.approx(true, rel=1e-6, abs=1e-6)
+
+
+def test_the_range_of_a_law_is_found_whichever_task_is_slower():
+    """Task 1 waits at Λ ≈ −1 while the last is learned; and nothing overflows where p_S is tiny."""
+    slow = msfr.time_law(
+        msfr.Task(66, 1.0001, 88826.0, -1 + 1e-12, gamma=1.0), msfr.Init(1e-5, -0.1)
+    )
+    grid = slow.grid()
+    assert np.all(np.diff(grid) > 0.0)
+    for law in (
+        msfr.time_law(msfr.Task(1000, 10.0, 100.0, -1.0), msfr.Init(0.1, 0.1)),
+        msfr.time_law(msfr.Task(1, 1.8, 100.0, 0.0), msfr.Init(1e-20, 1e-20)),
+    ):
+        low, high = law.window()
+        assert 0.0 < low <= high < math.inf
+    fast = msfr.time_law(msfr.Task(10**12, 1.8, 1e9, 1e6), msfr.Init(1e3, 1e3))
+    assert fast.window(0.02)[0] < 1e-46

@@ -169,3 +169,17 @@ def test_a_fitted_curve_holds_what_cannot_be_learned():
         task, init = msfr.Task(40, 1.8, 100.0, -0.5), msfr.Init(0.1, 0.1)
         first = float(msfr.loss(task, init, 0.0, "zeroth"))
         assert end == pytest.approx(0.125 / first, rel=1e-9), names
+
+
+def test_the_frontier_of_a_saddle_follows_its_law_where_the_limit_is_nearly_all():
+    task, init = msfr.Task(10**12, 3.0, 100.0, -0.5), msfr.Init(0.1, 0.1)
+    found = msfr.frontier(task, init, [1e18, 6.7e20], "zeroth")
+    np.testing.assert_allclose(found.local_exponent, 0.5, rtol=1e-4)
+
+
+def test_order_one_starts_where_it_should_however_unlike_v_and_w_are():
+    """f(0) = (ψ + 1) v w at Λ = 0."""
+    for psi, v, w in ((1.0, 0.1, 1e-20), (1e-3, 1e3, 1e-14)):
+        task, init = msfr.Task(1, 2.0, psi, 0.0), msfr.Init(v, w)
+        found = float(msfr.residual(task, init, 0.0, "first")[0])
+        assert found == pytest.approx((psi + 1.0) * v * w, rel=1e-12)

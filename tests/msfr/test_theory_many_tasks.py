@@ -55,6 +55,8 @@ LAWS = {
     "nearly still": ({"strength": -0.99}, (0.1, 0.11)),
     "large": ({}, (100.0, 100.0)),
     "one task near -1": ({"strength": -3.0, "gamma": 0.15}, (0.1, 0.11)),
+    "longest plateau in between": ({"strength": 1e6, "gamma": 2.0}, (7e-5, 7e-5)),
+    "shortest contexts": ({"beta": 20.0}, (1e-5, 1e-5)),
 }
 
 
@@ -73,6 +75,18 @@ def test_nodes_serve_every_order(order, name):
     law, init = LAWS[name]
     task = msfr.Task(3000, **(PAPER | law))
     assert gap(task, msfr.Init(*init), TIMES[::4], order) < 1e-12
+
+
+@pytest.mark.parametrize(("v", "w", "t"), [(1e-20, -1e-20, 5e6), (1e-5, 2e-5, 1e5)])
+def test_nodes_know_how_long_the_exact_flow_waits_where_order_zero_stands_still(v, w, t):
+    assert gap(msfr.Task(5000, 1.8, 100.0, -1.0), msfr.Init(v, w), np.full(6, t), "exact") < 1e-11
+
+
+def test_short_contexts_are_learned_late_not_never():
+    """By a sum of Theorem 3.1 in extended precision."""
+    task = msfr.Task(1000, 1.8, 100.0, 0.5, beta=20.0)
+    found = float(msfr.loss(task, msfr.Init(1e-5, 1e-5), 1e40, "zeroth"))
+    assert found == pytest.approx(2.5321508902e-3, rel=1e-10)
 
 
 def test_nodes_step_over_a_task_that_stands_still_unless_told(monkeypatch):
