@@ -91,7 +91,7 @@ class Task(eqx.Module):
         if self.num_tasks > MAX_ROWS:
             raise ValueError(
                 f"num_tasks must be at most {MAX_ROWS:.0e} where every task has an entry, not "
-                f"{self.num_tasks}; loss, the laws and frontier take more"
+                f"{self.num_tasks}; loss (solvable solve), the laws and frontier take more"
             )
         needed = 8.0 * columns * self.num_tasks
         if needed > _SMALL:
