@@ -10,8 +10,8 @@ from ...reproduce.numerals import number
 from ...reproduce.panels import Mark, Panel, entry, law, level, line, theory, training
 from ...reproduce.panels import tokens as measured
 from ...style import LAW, THEORY
-from .. import exponents
 from ._softmax import few_ticks
+from ._table import printed
 
 
 def by_size(d: xr.Dataset) -> Panel:
@@ -20,7 +20,7 @@ def by_size(d: xr.Dataset) -> Panel:
     size = d["size"]
     for k, alpha in enumerate(d.alpha.values):
         last = d.sel(alpha=alpha).isel(size_time=-1)
-        power = 0.7 * last.by_size_limit[0] * (size / size[0]) ** -exponents(float(alpha)).size
+        power = 0.7 * last.by_size_limit[0] * (size / size[0]) ** -printed(float(alpha)).size
         marks += [
             training(size, last.by_size, rf"GD, $\alpha = {alpha}$", k),
             theory(size, last.by_size_predicted, k=k),
@@ -91,7 +91,7 @@ def by_compute(d: xr.Dataset) -> Panel:
         for size, shade in zip(d["size"].values, shades, strict=True)
     ]
     c = d["compute"].values
-    power = 0.7 * float(d.frontier[0]) * (c / c[0]) ** -exponents(alpha).compute
+    power = 0.7 * float(d.frontier[0]) * (c / c[0]) ** -printed(alpha).compute
     return Panel(
         "$C = D t$",
         "$L$",

@@ -33,7 +33,7 @@ from .. import (
     train,
 )
 from ..task import realised_shares
-from ..theory._adam import B1, B2
+from ..theory import B1, B2
 from ._judging import log_points
 from ._labels import all_labelled, of_label
 from ._witness import ROUND_OFF, claim_tokens, on_tokens

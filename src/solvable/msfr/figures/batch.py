@@ -126,7 +126,7 @@ def scaling(settings: Any) -> xr.Dataset:
     for k, batch in enumerate(settings.batches):
         rate = {"lr": batch * settings.step, "batch": batch, "steps": settings.last // batch}
         seeds = _seeds(settings, settings.seeds)
-        run = train(task, init, seed=seeds, log_every=max(1, every // batch), **rate)
+        run = train(task, init, seed=seeds, log_every=max(1, int(every) // batch), **rate)
         losses.append(np.asarray(run.loss)[:, np.searchsorted(batch * run.step, counts)])
         step(k + 1, len(settings.batches))
     many = np.unique(np.round(np.geomspace(10, 10 * settings.last, 30)))

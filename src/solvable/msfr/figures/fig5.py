@@ -15,7 +15,6 @@ from ...reproduce.panels import tokens as dots
 from ...style import LAW, TOKENS, colour
 from .. import (
     Task,
-    exponents,
     sample,
     source_start,
     source_strengths,
@@ -32,6 +31,7 @@ from ._source import (
     mean_exponent,
     stable,
 )
+from ._table import printed
 
 POINTS = 150  # of the log
 ENOUGH = 3.0  # standard errors
@@ -224,7 +224,7 @@ def _best(
 
 def _apart(d: xr.Dataset, which: str) -> float:
     """Half of what separates the laws of the two α."""
-    one, *_, other = (getattr(exponents(a), which) for a in settings_of(d).alphas)
+    one, *_, other = (getattr(printed(a), which) for a in settings_of(d).alphas)
     return abs(other - one) / 2.0
 
 
@@ -250,7 +250,7 @@ def in_time(d, x):
     if settings_of(d).errors * found.error > tolerance:  # few seeds, at the quick size
         tolerance = settings_of(d).errors * found.error
         why = "2 standard errors over the few seeds of this size, more than " + HALF
-    return near(found.mean, exponents(x).time, tolerance, because=why, note=note)
+    return near(found.mean, printed(x).time, tolerance, because=why, note=note)
 
 
 @fig.claim("new", "Fig. 5(a), Table 1", known={"quick": "fails"})
@@ -299,7 +299,7 @@ def compute(d):
         f"it), D = {sizes}. "
         f"From C = {middle:.2g} on it is {later:.3f}."
     )
-    law = exponents(settings_of(d).alphas[0]).compute
+    law = printed(settings_of(d).alphas[0]).compute
     return near(exponent, law, _apart(d, "compute"), because=HALF, note=note)
 
 
@@ -355,7 +355,7 @@ def _losses(d: xr.Dataset) -> Panel:
         marks += [
             each(t[1:], (runs / runs[:, :1])[:, 1:], k=k, linewidth=0.4, alpha=0.35),
             training(t[1:], curve[1:], rf"mean, $\alpha = {alpha:g}$", k),
-            _guide((first, t[-1]), np.interp(first, t, curve), exponents(alpha).time),
+            _guide((first, t[-1]), np.interp(first, t, curve), printed(alpha).time),
         ]
     marks.append(entry(r"$t^{-(\alpha-1)/\alpha}$", **LAW))
     title = f"S = {settings_of(d).num_tasks}, with the tasks beyond"
@@ -364,7 +364,7 @@ def _losses(d: xr.Dataset) -> Panel:
 
 def _exponents(d: xr.Dataset) -> Panel:
     """Exponents against their laws."""
-    at = [exponents(a).time for a in settings_of(d).alphas]
+    at = [printed(a).time for a in settings_of(d).alphas]
     marks = [law([0.35, 0.65], [0.35, 0.65], "law")]
     many, few = Falls.of(d), Falls.of(d, "few")
     pairs = [many.exponent(a).values for a in many.first]
@@ -404,7 +404,7 @@ def _frontier(d: xr.Dataset) -> Panel:
     _, first, last = _best(d)
     marks += [
         line(spent, least, "least", color="black", linewidth=1.0),
-        _guide((first, last), np.interp(first, spent, least), exponents(alpha).compute),
+        _guide((first, last), np.interp(first, spent, least), printed(alpha).compute),
         entry(r"$C^{-(\alpha-1)/(\alpha+1)}$", **LAW),
     ]
     title = rf"$\alpha = {alpha:g}$, S = {num_tasks}"

@@ -13,7 +13,6 @@ from .. import (
     Task,
     compute_law,
     data_law,
-    exponents,
     frontier,
     loss,
     size_law,
@@ -33,6 +32,7 @@ from ._softmax import (
     mean_exponent,
     start,
 )
+from ._table import printed
 from ._witness import claim_tokens
 
 POINTS = 120  # logged in every run
@@ -237,7 +237,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
 
 def _apart(word: str, *alphas: float) -> float:
     """Half of the distance between the exponents of two α."""
-    first, second = (getattr(exponents(a), word) for a in alphas)
+    first, second = (getattr(printed(a), word) for a in alphas)
     return abs(second - first) / 2.0
 
 
@@ -252,7 +252,7 @@ def time_exponent(d, x):
     words = f"From t = {t[0]:.2g}, where L has lost the share p_1, to {t[-1]:.3g}."
     slack = _apart("time", *settings_of(d).alphas)
     found = mean_exponent(t, seen.trained)
-    return near(found, exponents(x).time, slack, because=HALF, note=words)
+    return near(found, printed(x).time, slack, because=HALF, note=words)
 
 
 @fig.claim("paper", SOURCE.format(panel="a"), over="alphas")
@@ -263,7 +263,7 @@ def size_exponent(d, x):
     found, slack = mean_exponent(size, limit), _apart("size", *settings_of(d).alphas)
     shifted = mean_exponent(size - 0.5, limit)
     words = f"D = {size[0]} to {size[-1]} of S = 500. Against D − ½ it is {shifted:.3f}."
-    return near(found, exponents(x).size, slack, because=HALF, note=words)
+    return near(found, printed(x).size, slack, because=HALF, note=words)
 
 
 @fig.claim("paper", SOURCE.format(panel="c"), over="alphas")
@@ -273,7 +273,7 @@ def data_exponent(d, x):
     found = mean_exponent(d.amount, d.by_data_expected.sel(alpha=x))
     slack = _apart("data", *settings_of(d).alphas)
     words = f"N = {int(d.amount[0])} to {int(d.amount[-1])}, t = {float(d.size_time[-1]):g}."
-    return near(found, exponents(x).data, slack, because=HALF, note=words)
+    return near(found, printed(x).data, slack, because=HALF, note=words)
 
 
 @fig.claim("paper", SOURCE.format(panel="d"))
@@ -283,7 +283,7 @@ def compute_exponent(d):
     alpha, c = settings_of(d).compute_alpha, d["compute"].values
     found, slack = mean_exponent(c, d.frontier), _apart("compute", *settings_of(d).alphas)
     words = f"C = {c[0]:.3g} to {c[-1]:.3g}."
-    return near(found, exponents(alpha).compute, slack, because=HALF, note=words)
+    return near(found, printed(alpha).compute, slack, because=HALF, note=words)
 
 
 @fig.claim("new", SOURCE.format(panel="b"), word="time-{x}", over="alphas")
@@ -361,7 +361,7 @@ def all_laws(d):
     local exponent is within 2 %)."""
     shares, words = [], []
     for alpha in d.alpha.values:
-        table, seen = exponents(float(alpha)), d.seen.sel(alpha=alpha)
+        table, seen = printed(float(alpha)), d.seen.sel(alpha=alpha)
         told = {"t": table.time, "N": table.data, "C": table.compute}
         for name in d.resource.values:
             whole = reach(settings_of(d).law_tasks, table.size, told.get(str(name), table.size))

@@ -9,11 +9,12 @@ import xarray as xr
 from ...reproduce import Figure, Finding, at_least, at_most, near, settings_of, step, worst_ratio
 from ...reproduce.panels import Mark, Panel, drawn, entry, law, level, line, theory, training
 from ...style import THEORY
-from .. import Run, SoftmaxInit, Task, exponents, loss, softmax_start, time_law, train
+from .. import Run, SoftmaxInit, Task, loss, softmax_start, time_law, train
 from ..task import realised_shares
 from ..theory import softmax_pairs
 from ._judging import WITHIN
 from ._softmax import AtRest, between, few_ticks, few_tokens, follows, mean_exponent, start
+from ._table import printed
 from ._witness import claim_tokens
 
 POINTS = 100  # logged in every run
@@ -319,7 +320,7 @@ def _by_data(d: xr.Dataset) -> Panel:
 
 
 def _table_2(d: xr.Dataset, beta: float) -> float:
-    return float(exponents(settings_of(d).alpha, beta).time)
+    return float(printed(settings_of(d).alpha, beta).time)
 
 
 def _drop(d: xr.Dataset, beta: float) -> float:
@@ -391,7 +392,7 @@ def data_law_stays(d, x):
 
 def _apart(d: xr.Dataset, word: str) -> float:
     """Half of the distance between the exponents of this α and of Fig. 8's other one, 2.1."""
-    first, second = (getattr(exponents(a), word) for a in (settings_of(d).alpha, 2.1))
+    first, second = (getattr(printed(a), word) for a in (settings_of(d).alpha, 2.1))
     return abs(second - first) / 2.0
 
 

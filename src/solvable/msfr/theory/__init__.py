@@ -1,5 +1,7 @@
 """Closed-form solutions of gradient flow on linear attention, and the losses built on them."""
 
+from ._adam import B1 as B1
+from ._adam import B2 as B2
 from ._adam import adam_loss as adam_loss
 from ._adam import adam_residual as adam_residual
 from ._exact import Resampled as Resampled
