@@ -16,6 +16,7 @@ from ..task import realised_shares
 from ._judging import START, STEP, WITHIN, lag, log_points
 from ._labels import all_labelled, of_label
 from ._split import cut_sizes, lower_envelope
+from ._table import printed
 from ._witness import ROUND_OFF, claim_tokens, descended_loss, on_tokens
 
 PAPER = {"num_tasks": 500, "lr": 1e-3, "steps": 5000, "far": 5000.0}
@@ -188,8 +189,8 @@ def _in_compute(settings: Any, alpha: float) -> xr.Dataset:
 
 def _table(symbol: str, alpha: float) -> float:
     """The exponents that Table 1 prints."""
-    size = alpha - 1.0
-    return {"D": size, "t": size / alpha, "N": size / alpha, "C": size / (alpha + 1.0)}[symbol]
+    row = printed(alpha)
+    return {"D": row.size, "t": row.time, "N": row.data, "C": row.compute}[symbol]
 
 
 @fig.draw
