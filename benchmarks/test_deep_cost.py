@@ -25,21 +25,38 @@ def warm(function):
 
 
 @pytest.mark.benchmark(group="deep_icl")
-@pytest.mark.parametrize("points", [144, 512])
-def test_all_depths_from_one_evaluation(points, benchmark):
+def test_all_depths_of_the_equivalent(benchmark):
     def once():
-        return jax.block_until_ready(deep.loss(TASK, step_size=0.6, depth=DEPTHS, points=points))
+        return jax.block_until_ready(deep.loss(TASK, step_size=0.18, depth=DEPTHS))
 
     once()
     benchmark.pedantic(once, rounds=10)
     # As many contexts as give the same losses to 1 %.
     began = time.perf_counter()
-    deep.draw_spectra(TASK, 60).loss(step_size=0.6, depth=[32])
+    deep.draw_spectra(TASK, 60).loss(step_size=0.18, depth=[32])
     drawn = time.perf_counter() - began
     ratio = warm(once) / drawn
     benchmark.extra_info |= {"ratio": ratio}
-    print(f"\n{points} points: 1/{1.0 / ratio:.0f} of 60 drawn contexts ({drawn:.2f} s)")
+    print(f"\n1/{1.0 / ratio:.0f} of 60 drawn contexts ({drawn:.2f} s)")
     assert ratio < 1.0 / 3.0
+
+
+@pytest.mark.benchmark(group="deep_icl")
+def test_a_flow_costs_as_much_as_few_evaluations(benchmark):
+    """One evaluation of the resolvents serves every γ on the way."""
+    t = np.geomspace(1e-2, 1e4, 50)
+
+    def flow():
+        return jax.block_until_ready(deep.loss_curve(TASK, t, 32))
+
+    def one():
+        return jax.block_until_ready(deep.loss(TASK, gamma=40.0, depth=32))
+
+    benchmark.pedantic(flow, rounds=3)
+    ratio = warm(flow) / warm(one)
+    benchmark.extra_info |= {"ratio": ratio}
+    print(f"\na flow at 50 times: {ratio:.1f} evaluations")
+    assert ratio < 100.0
 
 
 @pytest.mark.benchmark(group="deep_icl")

@@ -1,12 +1,13 @@
 """Labs by their descriptions: answers are the typed API's bit for bit, with all they depend on."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 import solvable
-from solvable import msfr, training
+from solvable import deep_icl, msfr, training
 from solvable import single_location as sl
 from solvable.asking import Lab, Witness
 from solvable.labs.msfr import Asked
@@ -115,8 +116,8 @@ def test_what_cannot_be_answered_is_refused_in_one_sentence(lab, given, sentence
 
 
 def test_a_lab_without_questions_says_so():
-    with pytest.raises(ValueError, match="deep_icl has no description yet"):
-        solvable.lab("deep_icl").ask()
+    with pytest.raises(ValueError, match="shallow_icl has no description yet"):
+        solvable.lab("shallow_icl").ask()
 
 
 def test_a_description_is_checked_when_it_is_made():
@@ -138,3 +139,74 @@ def test_a_run_goes_on_from_another(lab):
     with pytest.raises(ValueError, match="resume is for a witness that trains, not for theory"):
         lab.ask(resume=run)
     assert isinstance(run, training.Run)
+
+
+# Answers over other axes than time.
+
+DEEP = {"nu": 1.25, "beta": 0.7, "dim": 12}
+
+
+@pytest.fixture
+def deep():
+    return solvable.lab("deep_icl")
+
+
+def test_a_field_that_can_spread_is_an_axis_of_the_answer(deep):
+    t = [0.5, 20.0]
+    task = deep_icl.RotatedStructure(**DEEP)
+    data = deep.ask(**DEEP, depth=[2, math.inf], at=t)
+    assert data.loss.dims == ("time", "depth")
+    assert data.depth.values.tolist() == [2.0, math.inf]
+    assert data.loss.values.tolist() == deep_icl.loss_curve(task, t, [2, None]).tolist()
+    assert deep.ask(**DEEP, depth=2, at=t).loss.dims == ("time",)
+    assert deep.ask(**DEEP, depth=[2], at=t).sizes == {"time": 2, "depth": 1}
+    assert deep.ask(**DEEP, at=t).depth.values.tolist() == [1, 2, 4, 8]  # the lab's spread
+    assert deep.ask(witness="reduced", **DEEP, steps=1).attrs["caption"].count("L = 8") == 1
+
+
+def test_a_witness_may_have_no_time(deep):
+    data = deep.ask(witness="optimum", **DEEP)
+    assert data.loss.dims == ("depth",)
+    assert "time" not in data.coords
+    single = deep.ask(witness="optimum", **DEEP, depth=4)
+    assert (single.loss.dims, single.attrs["over"]) == ((), "")
+    best = deep_icl.optimum(deep_icl.RotatedStructure(**DEEP), 4)
+    assert single.loss.item() == best.loss.item()
+
+
+def test_an_answer_goes_over_an_axis_by_name(deep):
+    data = deep.ask(over="width", at=[4, 6], **DEEP, context=20, depth=2)
+    assert (data.attrs["witness"], data.attrs["over"]) == ("optimum", "width")
+    task = deep_icl.RotatedStructure(**DEEP, width=6, context=20)
+    assert data.loss.values[1] == deep_icl.optimum(task, 2).loss
+    again = deep.ask(deep.described.of(data.attrs["question"]), "optimum")
+    assert again.identical(data)
+    assert deep.ask(over="width", **DEEP, depth=1).width.values.tolist() == [4, 8, 12]
+    land = deep.ask(over="step_size", points=3, **DEEP, depth=1)
+    assert land.step_size.values.tolist() == [0.0, 1.0, 2.0]  # the edge is 1
+    assert deep.ask(over="time", points=3, **DEEP, depth=1).sizes == {"time": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"over": "colour"}, "over must be one of time, step_size, width, context, alpha, depth"),
+        ({"over": "width", "witness": "theory"}, "over must be one of time, not 'width'"),
+        ({"witness": "optimum", "at": [1]}, "at needs over, one of width, context, alpha, depth"),
+        ({"width": (4, 8)}, "width must be one number for the theory, not 4 8"),
+        ({"witness": "reduced", "depth": (1, 2)}, "depth must be one number for the reduced, not"),
+        ({"over": "step_size", "points": 1}, "points must be a whole number, at least 2, not 1"),
+        ({"layers": "untied"}, "layers must be tied for the theory, not untied"),
+    ],
+)
+def test_what_cannot_be_gone_over_is_refused(deep, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        deep.ask(**given)
+
+
+def test_a_description_says_rightly_what_spreads():
+    paper, kind = PAPERS["deep_icl"], solvable.lab("deep_icl").described
+    with pytest.raises(ValueError, match="goes over 'noise': it cannot spread"):
+        Lab(paper, kind, witnesses={"a": Witness("x", ("task",), over={"noise": (1.0,)})})
+    with pytest.raises(ValueError, match="deep_icl must have time for its axis: a trains"):
+        Lab(paper, kind, witnesses={"a": Witness("x", ("task",), trains=True, axis="")})

@@ -10,11 +10,13 @@ import pytest
 
 from solvable import labs
 from solvable.question import (
+    GIVEN,
     Group,
     Parameter,
     Question,
     brief,
     fields,
+    file,
     interval,
     parameters,
     real,
@@ -187,3 +189,100 @@ def test_the_typed_api_has_the_ranges_of_the_description(lab):
                     described().changed(**{name: value})
                 assert str(typed.value) == str(asked.value)
     assert set(usual) <= set(fields(described))
+
+
+# Several values, rows, infinity, files, and defaults that depend on several fields.
+
+
+@dataclass(frozen=True)
+class Wide(Group):
+    """What it is."""
+
+    law: Literal["one", "two"] = word("one", "which one", quiet=True)
+    table: str | None = file("a table", by=("law", {"one": None}))
+    size: int | float | tuple[int | float, ...] | None = whole(
+        None, "N", "size", 1, 99, endless=True, spread=True, by=("law", {"one": math.inf})
+    )
+    rate: float | tuple[float, ...] = real(0.5, "g", "rates", -1.0, 1.0, row=True)
+    power: float | None = real(
+        None, "p", "power", 0.0, 9.0, by=(("law", "table"), {("one", None): 2.0})
+    )
+    slow: int | None = whole(None, "s", "steps", by=("size", {None: 7, GIVEN: 3}))
+
+
+@dataclass(frozen=True)
+class WideAsked(Question):
+    """All of it."""
+
+    wide: Wide = field(default_factory=Wide)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"size": 0}, "size must be a whole number, from 1 to 99, or inf, not 0"),
+        ({"size": 2.5}, "size must be a whole number, from 1 to 99, or inf, not 2.5"),
+        ({"size": (4, 100)}, "size must be a whole number, from 1 to 99, or inf, not 100"),
+        ({"size": ()}, "size must have one value or more"),
+        ({"size": "endless"}, "size must be a whole number, from 1 to 99, or inf, not 'endless'"),
+        ({"size": -math.inf}, "size must be a whole number, from 1 to 99, or inf, not -inf"),
+        ({"size": math.nan}, "size must be a whole number, from 1 to 99, or inf, not nan"),
+        ({"rate": [0.5, 2.0]}, "rate must lie in [-1, 1], not 2"),
+        ({"rate": [[0.5], [0.1]]}, "rate must be a number, not [0.5]"),
+        ({"slow": (1, 2)}, "slow must be a whole number, at least 0, not (1, 2)"),
+        ({"table": 3}, "table must be the path of a file, not 3"),
+        ({"law": "two", "size": 3}, "size is for law one, not two"),
+        ({"law": "two", "power": 3.0}, "power is for law one, not two"),
+        ({"table": "none.csv"}, "table must be a file that can be read, not 'none.csv'"),
+        ({"table": "."}, "table must be a file that can be read, not '.' (it is no plain file)"),
+    ],
+)
+def test_several_values_rows_infinity_and_files_are_checked(given, sentence):
+    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
+        WideAsked().changed(**given).settled()
+
+
+def test_whole_numbers_may_be_infinite_and_documents_say_so():
+    wide = WideAsked().settled()
+    assert (wide.wide.size, wide.wide.slow) == (math.inf, 7)
+    assert WideAsked().changed(size=4.0).settled().wide == Wide("one", None, 4, 0.5, 2.0, 3)
+    for text in (json.dumps(wide.document()), json.dumps(wide.document(), allow_nan=False)):
+        assert '"size": "inf"' in text
+        assert WideAsked.of(text) == wide
+    assert fields(WideAsked)["size"].limits == "from 1 to 99, or inf"
+
+
+def test_several_values_are_an_axis_and_a_row_is_one_value():
+    import numpy as np
+
+    asked = WideAsked().changed(size=[4, math.inf, 4], rate=np.array([0.1, 0.1, 0.25])).settled()
+    assert (asked.wide.size, asked.wide.rate) == ((4, math.inf), (0.1, 0.1, 0.25))
+    assert asked.caption() == "N = 4 inf, g = 0.1 0.1 0.25, p = 2, s = 3"
+    assert WideAsked.of(json.dumps(asked.document())) == asked
+    assert asked.document()["wide"]["size"] == [4, "inf"]
+
+
+def test_captions_of_long_rows_are_short_and_tell_them_apart():
+    rows = [[0.01 * k for k in range(20)], [0.01 * k + 1e-9 * (k == 7) for k in range(20)]]
+    told = [WideAsked().changed(rate=row).settled().caption(["rate"]) for row in rows]
+    assert told[0].startswith("g = 0 0.01 … 0.19 (20, ")
+    assert told[0] != told[1]
+    assert max(map(len, told)) < 40
+
+
+def test_a_file_is_its_path_and_a_part_of_its_checksum(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "a.csv"
+    path.write_bytes(b"x\n")
+    asked = WideAsked().changed(table="in/a.csv").settled()
+    assert asked.wide.table == "in/a.csv#73cb3858a687a849"  # sha256 of "x\n"
+    assert (asked.wide.power, asked.settled()) == (None, asked)
+    assert asked.caption(["table"]) == "table = a.csv#73cb3858"
+    assert WideAsked.of(json.dumps(asked.document())).settled() == asked
+    with pytest.raises(ValueError, match="power cannot be given with table"):
+        asked.changed(power=3.0).settled()
+    path.write_bytes(b"y\n")
+    with pytest.raises(ValueError, match="table must be the file that was asked about, but 'in/a"):
+        asked.settled()
+    assert WideAsked().changed(table=path).settled().wide.table.startswith(str(path))

@@ -1,14 +1,18 @@
 """A lab is a description: what can be asked of it, who answers, and how answers are shown."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .description import Axes as Axes
+from .description import Heading as Heading
+from .description import LabLaw as LabLaw
+from .description import Witness as Witness
 from .papers import Paper
-from .question import Question, brief, fields, groups, parameters, spoken
+from .question import Question, brief, fields, groups, parameters, spoken, whole_number
 from .schedule import Times, schedule_of
 
 if TYPE_CHECKING:
@@ -19,103 +23,14 @@ if TYPE_CHECKING:
 
 # Words that `ask`, `compare` and the verbs take besides a question's.
 RESERVED = {
-    *("question", "witness", "at", "progress", "resume", "points", "seeds"),
-    *("time", "t_min", "t_max", "output", "csv", "json", "plot", "zarr", "compute"),
+    *("question", "witness", "over", "at", "progress", "resume", "points", "seeds"),
+    *("t_min", "t_max", "output", "csv", "json", "plot", "zarr", "compute"),
     *("compile_cache", "brute", "save", "also", "with", "lab", "asked", "given", "run"),
 }
 
 
 class Broken(ValueError):
     """A lab's own code does not do what its description says."""
-
-
-@dataclass(frozen=True)
-class Witness:
-    """Who answers a question.
-
-    Attributes:
-        title: how, in a few words.
-        takes: the groups and single fields of the question that the answer depends on.
-        trains: whether it trains: then its answer is a run.
-        only: for fields, the values for which it exists.
-        needs: fields of which one must be given, with what is taken for it if none is; None where
-            nothing is.
-        in_law: fields with which, once given, it agrees with others on the average only.
-        smooth: fields whose values may be traced by JAX, so that many are answered at once.
-        apart: why it answers another question than training does, of one question; "" where it
-            does not: then it is not compared.
-        told: how, for one question, where the title cannot say it.
-    """
-
-    title: str
-    takes: tuple[str, ...]
-    trains: bool = False
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    needs: Mapping[str, Any] = field(default_factory=dict)
-    in_law: tuple[str, ...] = ()
-    smooth: tuple[str, ...] = ()
-    apart: Callable[[Any], str] | None = None
-    told: Callable[[Any], str] | None = None
-
-
-@dataclass(frozen=True)
-class Heading:
-    """What a variable is called in tables, and the field without which it is not shown."""
-
-    text: str
-    given: str = ""
-
-
-@dataclass(frozen=True)
-class Axes:
-    """One panel of the picture of an answer.
-
-    Attributes:
-        shows: the variable that is drawn, for every run.
-        label: of its axis, in the paper's symbols.
-        log: which axes are logarithmic, of "xy".
-    """
-
-    shows: str = "loss"
-    label: str = "L"
-    log: str = "xy"
-
-
-@dataclass(frozen=True)
-class LabLaw:
-    """The loss of a lab's model over resources, for `solvable fit` and `solvable plan`.
-
-    The law has the lab's name and keeps the settings it was made with, from which a stored fit
-    makes it again. Of its parameters a plan takes `E` for 0, `A` for the height, the exponents as
-    told, and others for 1; where it has `unit_x`, less than that of a resource x other than t is
-    none.
-
-    Attributes:
-        make: "module:function" of (resources, **settings), which gives the `scaling.Law`.
-        resources: what the loss is over.
-        cost: what the resources cost, unless told otherwise.
-        exponents: parameters of the law that a plan needs, with their defaults.
-        settings: what the law is made with, with the defaults of a plan.
-        further: names of what else it can be made with, which a plan leaves as it is.
-        words: what exponents and settings are, for help.
-        limits: from where to where an exponent goes, for help.
-        height: "module:function" of (exponents, settings): the loss that shares are of; 1 if empty.
-    """
-
-    make: str
-    resources: tuple[str, ...]
-    cost: str
-    exponents: Mapping[str, float]
-    settings: Mapping[str, int | float] = field(default_factory=dict)
-    further: tuple[str, ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    height: str = ""
-
-    @property
-    def planned(self) -> dict[str, int | float]:
-        """What a plan can be told of the model, with the defaults: exponents, then settings."""
-        return {**self.exponents, **self.settings}
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,7 +44,8 @@ class Lab:
         paper: where the model comes from.
         question: the type of what can be asked; None of a lab that has only figures.
         module: with a function of a question for every witness: of one that does not train, which
-            gives a function of times to variables; of one that trains, which gives a `Training`.
+            gives a function of times (of no time, where it has no axis) to variables; of one that
+            trains, which gives a `Training`.
             An optional `facts` of a question gives single numbers with what they are, an optional
             `derived` of a dataset more variables.
         witnesses: who answers, by name; the first that trains is what others are judged by.
@@ -139,6 +55,9 @@ class Lab:
         times: when a witness that does not train is looked at, unless told otherwise.
         figures: of the paper: "module:NAME" of a sequence of `reproduce.Figure`, or themselves.
         showcase: fields at which all witnesses answer, for the figure LAB/witnesses.
+        spread: fields at several values of which witnesses that do not train are asked, unless
+            told otherwise, where they can be.
+        documented: variables with axes of their own along time that JSON documents have, too.
         law: what `solvable fit` and `solvable plan` know it by.
     """
 
@@ -152,6 +71,8 @@ class Lab:
     times: Times = field(default_factory=Times)
     figures: Any = ()
     showcase: Mapping[str, Any] = field(default_factory=dict)
+    spread: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    documented: tuple[str, ...] = ()
     law: LabLaw | None = None
 
     def __post_init__(self) -> None:
@@ -159,7 +80,7 @@ class Lab:
             return
         known, here = groups(self.question), fields(self.question)
         for word in (*known, *here):
-            if word in RESERVED:
+            if word in RESERVED or (word == "time" and word in known):
                 raise ValueError(
                     f"{word} cannot be a group or a field of {self.name}: it is an option"
                 )
@@ -170,8 +91,12 @@ class Lab:
             for word in told:
                 if word not in known and word not in here:
                     raise ValueError(f"{name} of {self.name} names {word!r}, no group and no field")
-            if witness.trains and "schedule" not in known:
-                raise ValueError(f"{self.name} must have a group schedule: {name} trains")
+            if witness.trains and ("schedule" not in known or witness.axis != "time"):
+                need = "a group schedule" if "schedule" not in known else "time for its axis"
+                raise ValueError(f"{self.name} must have {need}: {name} trains")
+            for word in witness.over:
+                if word not in here or not here[word].spread:
+                    raise ValueError(f"{name} of {self.name} goes over {word!r}: it cannot spread")
 
     @property
     def name(self) -> str:
@@ -216,8 +141,11 @@ class Lab:
         """Whether a witness exists for one value of a field only, or for words without it."""
         if len(who.only.get(name, ())) == 1:
             return True
-        by = fields(self.described)[name].by
-        return by is not None and by[0] in who.only and not set(by[1]) & set(who.only[by[0]])
+        others, rows = fields(self.described)[name].table
+        return any(
+            other in who.only and not {row[k] for row in rows} & set(who.only[other])
+            for k, other in enumerate(others)
+        )
 
     def refusal(self, question: Question, witness: str) -> str:
         """Why a witness cannot answer a settled question, in a sentence; "" if it can."""
@@ -227,18 +155,42 @@ class Lab:
                 words = " or ".join(brief(x) for x in allowed if x is not None)
                 must = f"be {words}" if words else "be left out"
                 return f"{name} must {must} for the {witness}, not {brief(flat[name])}"
+        for name, parameter in fields(self.described).items():
+            if parameter.spread and isinstance(flat[name], tuple) and name not in who.over:
+                return f"{name} must be one number for the {witness}, not {brief(flat[name])}"
         if who.needs and all(flat[name] is None for name in who.needs):
             return f"{' or '.join(who.needs)} must be given for the {witness}"
         return ""
 
-    def settled(self, question: Question, witness: str) -> tuple[Question, str]:
+    def settled(
+        self, question: Question, witness: str, over: str = "", at: Any = None
+    ) -> tuple[Question, str]:
         """The question as a witness answers it, and what had to be assumed, in a sentence.
+
+        Args:
+            question: what is asked.
+            witness: who answers.
+            over: the field that is gone over, if one is, and
+            at: its values.
 
         Raises:
             ValueError: where the witness does not exist for it.
         """
+        who, flat = self.witnesses[witness], question.flat()
+        usual = dict(who.usual)
+        if over in who.over:
+            values: Any = flat[over] if at is None else at
+            if values is None:
+                values = who.over[over]
+                values = values(question.settled()) if callable(values) else values
+            one = isinstance(values, int | float | str)
+            question = question.changed(**{over: [values] if one else list(values)})
+        if not who.trains:
+            usual |= {n: x for n, x in self.spread.items() if n in who.over}
+        taken = {n: x for n, x in usual.items() if n != over and flat[n] is None}
+        question = question.changed(**taken)
         question, assumed = question.settled(), ""
-        needs = self.witnesses[witness].needs
+        needs = who.needs
         if needs and all(question.flat()[name] is None for name in needs):
             given = {name: value for name, value in needs.items() if value is not None}
             if given:
@@ -258,7 +210,9 @@ class Lab:
         question: Any = None,
         witness: str = "",
         *,
+        over: str = "",
         at: Any = None,
+        points: int | None = None,
         progress: "Progress | None" = None,
         resume: Any = None,
         **given: Any,
@@ -268,8 +222,11 @@ class Lab:
         Args:
             question: what is asked; the default question unless given, changed by
             given: single fields, such as ``alpha=2.0``.
-            witness: who answers; the first one unless given.
-            at: the times, of a witness that does not train; the lab's own unless given.
+            witness: who answers; the first one unless given, or the first that can go
+            over: this axis: "time", another that a witness has, or a field at several values.
+            at: the places on that axis, of a witness that does not train: times, or values of the
+                field; the lab's own unless given.
+            points: how many places, where the axis is no field and they are not given.
             progress: called with (step, steps) now and then, of one that trains.
             resume: a run of the same problem to go on from, of one that trains.
 
@@ -278,10 +235,12 @@ class Lab:
                 not exist for what is asked.
             training.Interrupted: at Ctrl-C, with the run so far.
         """
-        witness = self.chosen(witness)
-        question = self.asked(question, given)
-        settled, assumed = self.settled(question, witness)
-        if self.witnesses[witness].trains:
+        witness = self.chosen(witness, over)
+        who, question = self.witnesses[witness], self.asked(question, given)
+        if at is not None and not who.trains and not who.axis and not over:
+            raise ValueError(f"at needs over, one of {', '.join(who.axes)}, for the {witness}")
+        settled, assumed = self.settled(question, witness, over, None if who.axis else at)
+        if who.trains:
             if at is not None:
                 raise ValueError(f"at is for a witness that does not train, not for {witness}")
             run = self.training(settled, witness).run(
@@ -290,7 +249,8 @@ class Lab:
             return self.labelled(run.to_xarray(), settled, witness, assumed)
         if resume is not None:
             raise ValueError(f"resume is for a witness that trains, not for {witness}")
-        return self.labelled(self.solved(settled, witness, at), settled, witness, assumed)
+        data = self.solved(settled, witness, at if who.axis else None, points)
+        return self.labelled(data, settled, witness, assumed, over)
 
     def asked(self, question: Any, given: Mapping[str, Any]) -> Question:
         """The question, the default one unless given, with other fields."""
@@ -300,31 +260,56 @@ class Lab:
             raise ValueError(f"question must be a {name}, not {spoken(question)}")
         return (question or kind()).changed(**given)
 
-    def chosen(self, witness: str = "") -> str:
-        """The witness of that name, or the first."""
+    def chosen(self, witness: str = "", over: str = "") -> str:
+        """The witness of that name, or the first, or the first that can go over an axis."""
         self.described  # noqa: B018 - a lab without questions says so
-        witness = witness or next(iter(self.witnesses))
-        if witness not in self.witnesses:
+        axes = self.axes_by_name()
+        if witness and witness not in self.witnesses:
             raise ValueError(f"witness must be one of {', '.join(self.witnesses)}, not {witness!r}")
-        return witness
+        if over and over not in (self.witnesses[witness].axes if witness else axes):
+            known = self.witnesses[witness].axes if witness else axes
+            raise ValueError(f"over must be one of {', '.join(known)}, not {over!r}")
+        return witness or axes.get(over) or next(iter(self.witnesses))
 
-    def solved(self, question: Question, witness: str, at: Any = None) -> "xr.Dataset":
-        """What a witness that does not train says at some times, and its facts."""
+    def axes_by_name(self) -> dict[str, str]:
+        """What answers of witnesses that do not train can be over, and the first who gives it."""
+        found: dict[str, str] = {}
+        for name, who in self.witnesses.items():
+            for axis in () if who.trains else who.axes:
+                found.setdefault(axis, name)
+        return found
+
+    def solved(
+        self, question: Question, witness: str, at: Any = None, points: int | None = None
+    ) -> "xr.Dataset":
+        """What a witness that does not train says at some places on its axis, and its facts."""
         import numpy as np
         import xarray as xr
 
         from .validation import real
 
-        time = np.atleast_1d(self.times.grid() if at is None else real("at", at))
-        if time.ndim != 1 or not time.size:
-            raise ValueError(f"at must be one axis of times, not of shape {time.shape}")
-        seen = self._witness(witness, question)(time)
+        who, flat = self.witnesses[witness], question.flat()
+        if points is not None:
+            points = whole_number("points", points, 2)
+        built = self._witness(witness, question)
+        coords: dict[str, Any] = {}
+        if who.axis == "time" and at is None:
+            at = (self.times if points is None else replace(self.times, points=points)).grid()
+        if who.axis:
+            place = np.atleast_1d(built.grid(points or 50) if at is None else real("at", at))
+            if place.ndim != 1 or not place.size:
+                words = "times" if who.axis == "time" else "numbers"
+                raise ValueError(f"at must be one axis of {words}, not of shape {place.shape}")
+            coords[who.axis] = place
+        seen = built(*coords.values())
         if "loss" not in seen:
             raise Broken(f"the {witness} of {self.name} must tell a loss, not {', '.join(seen)}")
-        data = xr.Dataset(coords={"time": time})
+        several = {name: flat[name] for name in who.over if isinstance(flat[name], tuple)}
+        coords |= {name: np.asarray(values) for name, values in several.items()}
+        data = xr.Dataset(coords=coords)
         for name, value in seen.items():
-            dims, array = value if isinstance(value, tuple) else (("time",), value)
-            data[name] = (dims, np.asarray(array))
+            dims, array, *more = value if isinstance(value, tuple) else (tuple(coords), value)
+            data[name] = (dims, np.asarray(array), *more)
         facts = getattr(self._module, "facts", None)
         for name, (value, words) in (facts(question) if facts else {}).items():
             data[name] = ((), np.asarray(np.nan if value is None else value, float))
@@ -332,9 +317,14 @@ class Lab:
         return data
 
     def labelled(
-        self, data: "xr.Dataset", question: Question, witness: str, assumed: str = ""
+        self,
+        data: "xr.Dataset",
+        question: Question,
+        witness: str,
+        assumed: str = "",
+        over: str = "",
     ) -> "xr.Dataset":
-        """A dataset with what it is the answer to, by whom, and what computed it."""
+        """A dataset with what it is the answer to, by whom, over what, and what computed it."""
         who = self.witnesses[witness]
         derived = getattr(self._module, "derived", None)
         data = derived(data) if derived else data
@@ -345,6 +335,8 @@ class Lab:
             title=title,
             question=json.dumps(question.document()),
             caption=question.caption(self.taken(witness)),
+            over=over or who.axis or next((n for n in who.over if n in data.dims), ""),
+            remark=who.remark(question) if who.remark else "",
             assumed=assumed,
             versions=json.dumps(versions()),
         )

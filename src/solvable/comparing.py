@@ -38,7 +38,7 @@ def compare(
     progress: "Progress | None" = None,
     **given: Any,
 ) -> "xr.Dataset":
-    """The losses of every witness that can answer a question, at the same log-spaced steps.
+    """The losses of every witness over time that can answer, at the same log-spaced steps.
 
     Args:
         lab: which model.
@@ -75,7 +75,8 @@ class _Crew:
         from .training import log_steps
 
         self.lab, self.question, self.progress = lab, question, progress
-        self.silent = {name: self._refusal(name) for name in lab.witnesses}
+        in_time = [name for name, who in lab.witnesses.items() if who.axis == "time"]
+        self.silent = {name: self._refusal(name) for name in in_time}
         able = [name for name, reason in self.silent.items() if not reason]
         trained = [name for name in able if lab.witnesses[name].trains]
         if not trained:
@@ -161,7 +162,7 @@ class _Crew:
         return data.loss.expand_dims("seed").assign_coords(step=("time", self.steps))
 
     def _labelled(self, data: "xr.Dataset", verdicts: Mapping[str, str]) -> "xr.Dataset":
-        spoke = [name for name in self.lab.witnesses if not self.silent[name]]
+        spoke = [name for name, reason in self.silent.items() if not reason]
         taken = dict.fromkeys(name for who in spoke for name in self.lab.taken(who))
         label = self.lab.labelled(data, self.question, self.first)
         return label.assign_attrs(

@@ -2,11 +2,13 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .asking import Axes, Lab, caption_of
+from .question import fields
 from .style import LAW, THEORY, TOKENS, TRAINING, colour, panels
 
 if TYPE_CHECKING:
@@ -30,11 +32,50 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
             if axes.shows in data:
                 witness = data.attrs["witness"]
                 shade = _COLOUR.get(witness, 3 + k)
-                _drawn(place, data[axes.shows], witness, axes, shade, len(found) > 1)
-    if len(found) > 1:
-        places[0].legend(fontsize=8.0)
+                if spread := [dim for dim in data[axes.shows].dims if dim in fields(lab.described)]:
+                    spread = [dim for dim in spread if dim != data.attrs["over"]]
+                _spread(place, data, axes, spread, shade, lab, len(found) > 1)
+        if place.get_legend_handles_labels()[0]:
+            place.legend(fontsize=8.0)
     _titled(figure, lab, caption_of(found))
     return figure
+
+
+def _spread(
+    place: Any, data: "xr.Dataset", axes: Axes, spread: list[Any], shade: int, lab: Lab, named: bool
+) -> None:
+    """One variable: a line of its own for each of the values of other fields."""
+    witness, over, x = data.attrs["witness"], data.attrs["over"], data[axes.shows]
+    place.set_xlabel(_symbol(lab, over))
+    if over != "time" and float(data[over].min()) <= 0.0:  # of which a logarithm shows nothing
+        place.set_xscale("linear")
+        axes = replace(axes, log=axes.log.replace("x", ""))
+    if not lab.witnesses[witness].trains:
+        witness = "theory"
+    if not spread:
+        _drawn(place, x, witness, axes, shade, data.attrs["witness"] if named else "", over)
+    else:
+        known, flat = fields(lab.described), x.stack(cell=spread)
+        for k, cell in enumerate(flat.cell.values):
+            values = cell if isinstance(cell, tuple) else (cell,)
+            told = zip(spread, values, strict=True)
+            label = ", ".join(f"{known[n].symbol or n} = {v:g}" for n, v in told)
+            line = flat.isel(cell=k, drop=True)
+            _drawn(
+                place, line, witness, axes, shade + k, f"{witness}, {label}" * named or label, over
+            )
+    for name in axes.beside:
+        if name in data and over in data[name].dims:
+            label = data[name].attrs.get("long_name", name)
+            how = {"color": "0.35", "linestyle": "--", "label": label}
+            kept = data[name].values > 0.0
+            place.plot(data[over].values[kept], data[name].values[kept], **how)
+
+
+def _symbol(lab: Lab, over: str) -> str:
+    known = fields(lab.described)
+    heading = str(lab.shown.get(over, over))
+    return "$t$" if over == "time" else known[over].symbol if over in known else heading
 
 
 def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
@@ -45,9 +86,9 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     _dressed(left, axes)
     shades = {name: _COLOUR.get(name, 3 + k) for k, name in enumerate(names)}
     for name in names:
-        _drawn(left, data.loss.sel(witness=name), name, axes, shades[name], label=True)
+        _drawn(left, data.loss.sel(witness=name), name, axes, shades[name], name)
     if "single" in data:
-        _drawn(left, data.single, "first seed", axes, shades[data.attrs["first"]], label=True)
+        _drawn(left, data.single, "first seed", axes, shades[data.attrs["first"]], "first seed")
     left.legend(fontsize=8.0)
     time = data.time.values
     for name in names:
@@ -73,10 +114,18 @@ def _worst(x: "xr.DataArray") -> np.ndarray:
     return (x.max(others) if others else x).values
 
 
-def _drawn(place: Any, x: "xr.DataArray", witness: str, axes: Axes, k: int, label: bool) -> None:
+def _drawn(
+    place: Any,
+    x: "xr.DataArray",
+    witness: str,
+    axes: Axes,
+    k: int,
+    label: str,
+    over: str = "time",
+) -> None:
     """One variable of one witness: a line a run, those of many runs thin."""
-    time, how = x.time.values, dict(_HOW.get(witness, TRAINING))
-    rows = np.atleast_2d(x.transpose(..., "time").values)
+    time, how = x[over].values, dict(_HOW.get(witness, TRAINING))
+    rows = np.atleast_2d(x.transpose(..., over).values)
     rows = rows.reshape(-1, rows.shape[-1])[:RUNS]
     if len(rows) > 1 and "linewidth" in how:
         how["linewidth"] *= 0.7
@@ -90,7 +139,7 @@ def _drawn(place: Any, x: "xr.DataArray", witness: str, axes: Axes, k: int, labe
             how["markevery"] = max(1, int(kept.sum()) // FEW)
         elif kept.sum() <= 12:
             how |= {"marker": "o", "markersize": 3.5}
-        words = {"label": witness} if label and run == 0 else {}
+        words = {"label": label} if label and run == 0 else {}
         look = {"color": colour(k), "zorder": _TOP.get(witness, 2.0), **how, **words}
         place.plot(time[kept], values[kept], **look)
 

@@ -7,13 +7,18 @@ its slider. Nothing here imports NumPy or JAX, so that help is quick.
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from .pinned import checksum, pinned, short_of
+
 Q = TypeVar("Q", bound="Question")
+GIVEN = "given"  # in tables of defaults: a value that is no word, whichever
+MANY = 8  # values that captions name one by one
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,16 @@ class Parameter:
         open_low: whether the range is without its lower end.
         whole: whether it must be a whole number.
         words: what it may be, of a word.
-        by: another field, and for each word of it for which this one exists, its default.
+        by: another field, and for each word of it for which this one exists, its default; or
+            several fields, and for each of their combinations. Of a field that is no word None
+            stands for what is not given, or has no end, and `GIVEN` for all else.
         quiet: whether captions name it only where it is not its default.
         told: how help tells the default, where the number itself says little.
         optional: whether it may be left out: None.
+        endless: whether a whole number may be infinity as well.
+        spread: whether it may be several values at once, an axis of the answer: a tuple.
+        row: whether it may be a row of numbers, which is one value: a tuple.
+        file: whether it is the path of a file; once settled, "PATH#" and a part of its checksum.
     """
 
     symbol: str
@@ -40,20 +51,35 @@ class Parameter:
     open_low: bool = False
     whole: bool = False
     words: tuple[str, ...] = ()
-    by: tuple[str, Mapping[str, Any]] | None = None
+    by: tuple[str | tuple[str, ...], Mapping[Any, Any]] | None = None
     quiet: bool = False
     told: str = ""
     optional: bool = False
+    endless: bool = False
+    spread: bool = False
+    row: bool = False
+    file: bool = False
+
+    @property
+    def table(self) -> tuple[tuple[str, ...], dict[tuple[Any, ...], Any]]:
+        """The fields that it depends on, and its defaults by what they are."""
+        others, defaults = self.by or ((), {})
+        if isinstance(others, tuple):
+            return others, dict(defaults)
+        return (others,), {(word,): value for word, value in defaults.items()}
+
+    def choice(self, value: Any) -> Any:
+        """What tables know a value by: the word, or whether it is given and has an end."""
+        return value if self.words or value is None else None if value == math.inf else GIVEN
 
     @property
     def limits(self) -> str:
         """The range, in words: "in (1, 10]", "at least 0"."""
         if self.words or (self.low == -math.inf and self.high == math.inf):
             return ""
-        if self.whole and self.high == math.inf:
-            return f"at least {self.low}"
         if self.whole:
-            return f"from {self.low} to {brief(self.high)}"
+            top = f" to {brief(self.high)}" if self.high < math.inf else ""
+            return f"{'from' if top else 'at least'} {self.low}{top}{', or inf' * self.endless}"
         if self.high == math.inf:
             return f"{'above' if self.open_low else 'at least'} {brief(self.low)}"
         if self.low == -self.high:
@@ -64,15 +90,33 @@ class Parameter:
         """The value as it is kept, or a `ValueError` with one sentence."""
         if value is None and self.optional:
             return value
+        if (self.spread or self.row) and _is_row(value):
+            several: Any = value
+            parts = [self._number(name, x) for x in several]
+            if not parts:
+                raise ValueError(f"{name} must have one value or more")
+            return tuple(dict.fromkeys(parts) if self.spread else parts)
+        if self.file:
+            if not isinstance(value, str | os.PathLike) or not str(value):
+                raise ValueError(f"{name} must be the path of a file, not {spoken(value)}")
+            return str(value)
         if self.words:
             if not isinstance(value, str) or value not in self.words:
                 allowed = ", ".join(self.words)
                 raise ValueError(f"{name} must be one of {allowed}, not {spoken(value)}")
             return value
+        return self._number(name, value)
+
+    def _number(self, name: str, value: Any) -> Any:
+        if self.endless and (value == "inf" or type(value).__name__.startswith("float")):
+            number = float(value)  # the command line has floats, for inf is one
+            if number == math.inf:
+                return math.inf
+            value = int(number) if number % 1.0 == 0.0 else number
         if self.whole:
-            return whole_number(name, value, self.low, self.high)
+            return whole_number(name, value, self.low, self.high, endless=self.endless)
         try:
-            if value is None or type(value).__name__ in ("bool", "bool_", "str", "bytes"):
+            if not _is_number(value):
                 raise TypeError
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -82,6 +126,16 @@ class Parameter:
             inside = interval(self.low, self.high, self.open_low)
             raise ValueError(f"{name} must lie in {inside}, not {number:.12g}")
         return number
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it may be a number: neither text nor a truth value."""
+    kind = type(value).__name__
+    return value is not None and kind not in ("bool", "bool_", "str", "str_", "bytes")
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
 
 
 def interval(low: float, high: float, open_low: bool = False) -> str:
@@ -94,8 +148,14 @@ def interval(low: float, high: float, open_low: bool = False) -> str:
     return f"{left}{low:g}, {high:g}{')' if high == math.inf else ']'}"
 
 
-def whole_number(name: str, value: Any, low: int | float = 0, high: int | float = math.inf) -> int:
-    """`value` as an int in [low, high], or a `ValueError` naming `name`.
+def whole_number(
+    name: str,
+    value: Any,
+    low: int | float = 0,
+    high: int | float = math.inf,
+    endless: bool = False,
+) -> int:
+    """`value` as an int in [low, high], or a `ValueError` naming `name`; `endless` adds a word.
 
     >>> whole_number("steps", 2.5)
     Traceback (most recent call last):
@@ -108,6 +168,7 @@ def whole_number(name: str, value: Any, low: int | float = 0, high: int | float 
         good, number = False, 0
     if not good or number > high:
         limits = f"at least {low}" if high == math.inf else f"from {low} to {int(high)}"
+        limits += ", or inf" * endless
         raise ValueError(f"{name} must be a whole number, {limits}, not {spoken(value)}")
     return number
 
@@ -127,9 +188,11 @@ def spoken(value: Any) -> str:
 def brief(value: Any) -> str:
     """A value as captions and help tell it.
 
-    >>> brief(1000000), brief(0.70710678), brief("gd"), brief(1234567)
-    ('1e6', '0.707107', 'gd', '1234567')
+    >>> brief(1000000), brief(0.70710678), brief("gd"), brief(1234567), brief((1, 2.5))
+    ('1e6', '0.707107', 'gd', '1234567', '1 2.5')
     """
+    if isinstance(value, tuple):
+        return _row_of([brief(x) for x in value])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     text = str(value) if isinstance(value, int) else f"{value:g}"
@@ -141,6 +204,14 @@ def brief(value: Any) -> str:
         text = f"{value:g}"  # few digits and many zeros
     head, e, power = text.partition("e")
     return f"{head}e{int(power)}" if e else text
+
+
+def _row_of(words: list[str]) -> str:
+    """Values side by side; of many the ends, their number, and what tells them from others."""
+    text = " ".join(words)
+    if len(words) <= MANY:
+        return text
+    return f"{words[0]} {words[1]} … {words[-1]} ({len(words)}, {checksum(text.encode())[:8]})"
 
 
 def real(
@@ -170,6 +241,11 @@ def whole(
 def word(default: str | None, doc: str, **more: Any) -> Any:
     """A field that is one of some words, those of its ``Literal``."""
     return _field(default, Parameter("", doc, **more))
+
+
+def file(doc: str, **more: Any) -> Any:
+    """A field that is the path of a file, or left out."""
+    return _field(None, Parameter("", doc, file=True, **more))
 
 
 def _field(default: Any, parameter: Parameter) -> Any:
@@ -255,21 +331,26 @@ class Question:
         """The question with every default that depends on another field; asked twice, the same."""
         implied = {n: x for group in _groups(self).values() for n, x in group.implied().items()}
         question = self.changed(**implied)
-        flat = question.flat()
-        for name, parameter in fields(type(self)).items():
-            if parameter.by is None:
+        flat, known = question.flat(), fields(type(self))
+        for name, parameter in known.items():
+            if parameter.file and flat[name] is not None:
+                flat[name] = pinned(name, flat[name])
+            others, defaults = parameter.table
+            if not others:
                 continue
-            other, defaults = parameter.by
-            if flat[other] in defaults:
-                flat[name] = defaults[flat[other]] if flat[name] is None else flat[name]
+            found = tuple(known[other].choice(flat[other]) for other in others)
+            if found in defaults:
+                flat[name] = defaults[found] if flat[name] is None else flat[name]
             elif flat[name] is not None:
-                words = " or ".join(defaults)
-                raise ValueError(f"{name} is for {other} {words}, not {flat[other]}")
+                raise ValueError(_misplaced(name, others, found, list(defaults)))
         return question.changed(**flat)
 
     def document(self) -> dict[str, dict[str, Any]]:
         """The question as plain data, group by group."""
-        return {key: dict(vars(group)) for key, group in _groups(self).items()}
+        return {
+            key: {name: _plain(value) for name, value in vars(group).items()}
+            for key, group in _groups(self).items()
+        }
 
     @classmethod
     def of(cls: type[Q], document: str | Mapping[str, Any]) -> Q:
@@ -306,11 +387,38 @@ class Question:
             parameter, value = known[name], flat[name]
             if value is None or (parameter.quiet and value == usual[name]):
                 continue
-            short = brief(value)
-            if isinstance(value, float) and value != usual[name] and float(short) != value:
-                short = repr(value)  # so that no two questions have one caption
+            short = _exact(value) if value != usual[name] else brief(value)
+            if parameter.file:
+                short = short_of(value)
             told.append(f"{parameter.symbol or name} = {short}")
         return ", ".join(told)
+
+
+def _exact(value: Any) -> str:
+    """A value in few words that tell it from any other, so that no two captions are one."""
+    if isinstance(value, tuple):
+        return _row_of([_exact(x) for x in value])
+    short = brief(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, which knows neither tuples nor infinity."""
+    if isinstance(value, tuple):
+        return [_plain(x) for x in value]
+    return "inf" if value == math.inf else value
+
+
+def _misplaced(
+    name: str, others: tuple[str, ...], found: tuple[Any, ...], rows: list[tuple[Any, ...]]
+) -> str:
+    """Why a field does not exist for what others are: by the first that rules it out."""
+    place = next(k for k in range(len(others)) if found[: k + 1] not in {r[: k + 1] for r in rows})
+    other, here = others[place], found[place]
+    if here is None or here == GIVEN:
+        return f"{name} needs {other}" if here is None else f"{name} cannot be given with {other}"
+    words = " or ".join(dict.fromkeys(r[place] for r in rows if r[:place] == found[:place]))
+    return f"{name} is for {other} {words}, not {here}"
 
 
 def fields(kind: type[Question]) -> dict[str, Parameter]:

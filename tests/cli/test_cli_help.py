@@ -34,6 +34,7 @@ COMMANDS = (
     ["compare"],
     ["compare", "msfr"],
     ["compare", "single_location"],
+    ["compare", "deep_icl"],
     ["fit"],
     ["plan"],
     ["cite"],

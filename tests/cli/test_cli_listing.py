@@ -24,7 +24,15 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     assert asked["task"]["alpha"]["default"] == 1.8
     assert (asked["task"]["alpha"]["low"], asked["task"]["alpha"]["symbol"]) == (1.0, "α")
     assert list(witnesses) == ["theory", "reduced", "tokens"]
-    assert (labs[-1]["question"], labs[-1]["witnesses"]) == ({}, {})
+    by_name = {lab["name"]: lab for lab in labs}
+    undescribed = by_name["shallow_icl"]
+    assert (undescribed["question"], undescribed["witnesses"]) == ({}, {})
+    deep = by_name["deep_icl"]
+    assert deep["question"]["task"]["context"]["default"] == "inf"
+    assert deep["question"]["model"]["depth"]["spread"] is True
+    axes = {name: (who["axis"], who["over"]) for name, who in deep["witnesses"].items()}
+    assert axes["theory"] == ("time", ["depth"])
+    assert axes["optimum"] == ("", ["width", "context", "alpha", "depth"])
     counts = labs[0].pop("counts")
     assert sum(counts.values()) == len(claims)
     assert "regression" not in labs[-1]["counts"]

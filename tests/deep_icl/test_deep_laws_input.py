@@ -11,6 +11,7 @@ CASES = {
     "exponents(1.5, float('nan'))": "beta must lie in .* not nan",
     "exponents(1.5, [1.0, 2.0])": "beta must be a single number",
     "exponents(1.5, 1.0, time='wall')": "time must be one of scalar, matrix, not 'wall'",
+    "exponents(1.5, 1.0, layers='none')": "layers must be one of tied, untied, not 'none'",
     "exponents(1.5, 1.0).compute(t=0.0)": "t must lie in .* not 0",
     "exponents(1.5, 1.0).compute(width=-1.0)": "width must lie in .* not -1",
     "attention_time_exponent(-0.1)": "beta must lie in .* not -0.1",

@@ -91,7 +91,7 @@ def test_diagonal_descent_is_the_map_it_says(depth):
 
 
 def test_training_in_finite_contexts_reaches_the_optimum():
-    run = deep.train(NARROW, ZERO, depth=4, lr=6.0, steps=300, log_every=100)
+    run = deep.train(NARROW, ZERO, depth=4, lr=1.5, steps=300, log_every=100)
     best = deep.optimum(NARROW, depth=4)
     assert run.loss[-1].item() == pytest.approx(best.loss.item(), rel=1e-4)
     np.testing.assert_allclose(run.loss, deep.loss(NARROW, gamma=run.gamma, depth=4), rtol=1e-9)

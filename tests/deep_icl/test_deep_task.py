@@ -1,7 +1,6 @@
 """The three context laws: what is drawn is what was asked for, and bad input is named."""
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from tests.labs import deep_icl as lab
 from solvable import compiling
 from solvable import deep_icl as deep
 from solvable.deep_icl.task import rotations
-from solvable.deep_icl.theory import medium_descent, medium_of, upper_edge
+from solvable.deep_icl.theory import Equivalent
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +79,7 @@ def test_same_seed_same_draw():
 
 
 def test_single_contexts_are_the_descent_they_stand_for():
-    """The eigenvalues' formula against the iteration v ← v − (γ/L) Π Λ̂ v, task by task."""
+    """The eigenvalues' formula against the iteration v ← v − (γ/L)(D/N) Π Λ̂ v, task by task."""
     task = deep.RotatedStructure(1.25, 1.0, dim=9, width=5, context=12)
     generator = np.random.default_rng([3, 3])
     lam, omega = np.asarray(task.lam), np.asarray(task.omega)
@@ -88,7 +87,7 @@ def test_single_contexts_are_the_descent_they_stand_for():
     frame = np.linalg.qr(generator.standard_normal((1, 9, 5)))[0][0]
     v = np.diag(np.sqrt(omega))
     for _ in range(6):
-        v = v - 0.8 * frame @ (frame.T @ (x[0].T @ (x[0] @ v) / 12))
+        v = v - 0.8 * 9 / 5 * frame @ (frame.T @ (x[0].T @ (x[0] @ v) / 12))
     expected = np.sum(lam[:, None] * v**2)
     found = deep.draw_spectra(task, 1, seed=3).loss(step_size=0.8, depth=6)
     assert found[0] == pytest.approx(expected, rel=1e-12)
@@ -139,7 +138,7 @@ def test_single_contexts_are_the_descent_they_stand_for():
         (lambda: deep.sample(deep.Isotropic(1.0, dim=2), 3, seed=2**63), r"seed must be a whole"),
         (
             lambda: deep.loss(
-                deep.RotatedStructure(1.0, 1.0, 10**7, context=9), gamma=1.0, depth=4000
+                deep.FixedStructure(1.0, 1.0, 10**7, context=10**9), gamma=1.0, depth=4000
             ),
             r"dim must be smaller than 10000000",
         ),
@@ -176,11 +175,16 @@ def test_single_contexts_are_the_descent_they_stand_for():
             r"gamma, not step_size, must be given",
         ),
         (lambda: deep.loss(deep.Isotropic(1.0), gamma=-1.0), r"gamma must lie in"),
-        (lambda: deep.loss(deep.Isotropic(1.0), gamma=1.0, points=7), r"points must be"),
         (
-            lambda: deep.loss(deep.RotatedStructure(1.0, 1.0, 8, 4, 9, noise=0.1), gamma=1.0),
-            r"noise must be 0 where width < dim and context is finite",
+            lambda: deep.loss(deep.Isotropic(1.0), gamma=1.0, method="best"),
+            r"method must be one of exact, equivalent",
         ),
+        (
+            lambda: deep.optimum(deep.Isotropic(1.0), contexts=9, margin=1.0),
+            r"contexts and margin cannot both be given",
+        ),
+        (lambda: deep.RotatedStructure(1.0, 1.0, 10**9).lam, r"dim must be at most 10000000"),
+        (lambda: deep.RotatedStructure(20.0, 1.0, 10**15), r"dim\^nu must be at most 1e150"),
         (
             lambda: deep.floor(deep.RotatedStructure(1.0, 1.0, 8), "time"),
             r"limit must be one of width",
@@ -279,14 +283,6 @@ def test_nothing_is_computed_in_single_precision():
         jax.config.update("jax_enable_x64", True)
 
 
-@partial(jax.jit, static_argnames="narrow")
-def loss_and_slope(medium, gamma, narrow):
-    """The kernel behind `loss`: whatever the numbers, it compiles twice."""
-    options = {"points": 64, "narrow": narrow, "noisy": False}
-    top = upper_edge(medium, narrow)
-    return medium_descent(medium, top, jnp.asarray(0.0), gamma, jnp.asarray(8.0), **options)
-
-
 @given(
     alpha=st.floats(-5.0, 5.0).map(lambda x: 10.0**x),
     noise=st.floats(0.0, 10.0),
@@ -317,8 +313,7 @@ def test_isotropic_losses_and_gradients_are_numbers(alpha, noise, part, depth):
 def test_equivalent_losses_and_gradients_are_numbers(nu, beta, width, context, part):
     task = deep.RotatedStructure(nu, beta, 12, width=width, context=context)
     gamma = jnp.asarray(part * 8 / deep.edge(task).item())
-    m, narrow = medium_of(task), width < 12
-    value, slope = loss_and_slope(m, gamma, narrow)
+    value, slope = Equivalent.of(task).both(gamma, 8.0)
     assert np.isfinite(value)
     assert np.isfinite(slope)
     assert value > 0.0

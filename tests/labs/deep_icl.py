@@ -80,6 +80,7 @@ TRACED = {
         {"alpha": 2.0, "noise": 0.3},
     ),
     "optimum, full": (lambda **law: deep.optimum(full(**law), [1, 4]), POINT),
+    "optimum, narrow": (lambda **law: deep.optimum(full(**law, width=4, context=9), [1, 2]), POINT),
     "optimum, fixed": (lambda **law: deep.optimum(diagonal(**law), [1, 4]), POINT),
     "optimum, one layer": (lambda **law: deep.optimum(diagonal(**law, context=9)), POINT),
     "ridge_loss": (
@@ -97,6 +98,13 @@ TRACED = {
     "shifted_loss": (
         lambda angle, **law: deep.shifted_loss(diagonal(**law), angle, [1, 2]),
         {**POINT, "angle": [0.02, 0.1]},
+    ),
+    "Spectrum, floors": (
+        lambda nu, beta, n: [
+            getattr(deep.Spectrum.power(nu, beta, 200), name)(n)
+            for name in ("level", "width_floor", "context_floor")
+        ],
+        {**POINT, "n": [3.0, 30.0, 300.0]},
     ),
     "untied_loss": (
         lambda gamma, **law: deep.untied_loss(full(**law), gamma),
@@ -127,13 +135,17 @@ HOST = {
         lambda budget: deep.optimal_shape(budget, nu=1.3, beta=0.8).loss,
         {"budget": 1e9},
     ),
-    "optimum, narrow": (lambda **law: deep.optimum(full(**law, width=4), 2), POINT),
+    "optimum, drawn contexts": (
+        lambda **law: deep.optimum(full(**law, width=4), 2, contexts=3).gamma,
+        POINT,
+    ),
     "optimum, finite contexts": (lambda **law: deep.optimum(diagonal(**law, context=9), 2), POINT),
     "untied_optimum": (lambda **law: deep.untied_optimum(full(**law), 2), POINT),
 }
 NUMBERS = {
     "AdditiveLaw",
     "Contexts",
+    "ConventionWarning",
     "Exponents",
     "FixedStructure",
     "Init",
@@ -148,6 +160,7 @@ NUMBERS = {
     "Shape",
     "SoftmaxAttention",
     "Spectra",
+    "Spectrum",
     "curve_law",
     "sample",
     "train",

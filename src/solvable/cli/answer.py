@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..asking import Heading, Lab, caption_of
+from ..asking import Lab, caption_of
+from ..question import fields
 from .output import Rows, csv_of, points_table, whole_table
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ class Answer:
 
     def document(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        found = {**self.settings(), **(self.facts or {}), **document_of(self.data)}
+        more = self.lab.documented
+        found = {**self.settings(), **(self.facts or {}), **document_of(self.data, more)}
         if self.beside is None:
             return found
-        return {**found, "with": {**_settings(self.beside), **document_of(self.beside)}}
+        return {**found, "with": {**_settings(self.beside), **document_of(self.beside, more)}}
 
     def dataset(self) -> "xr.Dataset":
         """All of it; a second answer is told apart by its witness."""
@@ -68,33 +70,81 @@ class Answer:
         heading = [f"{self.lab.name}, {self.data.attrs['title']}", _wrapped(self._caption())]
         if self.beside is not None:
             heading.insert(1, f"with {self._other}: {self.beside.attrs['title']}")
-        shown = self._shown()
-        data = self.dataset()
-        columns = {name: _column(data, name) for name in shown}
+        if remark := self.data.attrs["remark"]:
+            heading.append(remark)
+        columns, shown = self._points()
         return [
             *heading,
             "",
             *self._facts(),
+            *self._sides(),
             *self._ends(),
-            *points_table(columns, shown, all_written),
+            *(points_table(columns, shown, all_written) if shown else []),
         ]
 
     def _caption(self) -> str:
         """What both answers depend on."""
         return caption_of([self.data] if self.beside is None else [self.data, self.beside])
 
-    def _shown(self) -> dict[str, str]:
-        """The columns of the table: how far it is, then what the lab shows and there is."""
-        asked = _flat(self.data)
-        first = {"step": "step", "time": "t"}
-        shown = {name: text for name, text in first.items() if name in self.data.coords}
+    def _symbol(self, name: str) -> str:
+        """What an axis is called."""
+        known = fields(self.lab.described)
+        if name == "time":  # which may be a field's name, too: that of its unit
+            return "t"
+        return (known[name].symbol or name) if name in known else self._heading(name)
+
+    def _heading(self, name: str) -> str:
+        """What a variable is called: by itself, or by the lab."""
+        told = self.lab.shown.get(name, name)
+        words = self.data[name].attrs.get("long_name", "") if name in self.data.data_vars else ""
+        return words or (told if isinstance(told, str) else told.text)
+
+    def _points(self) -> tuple[dict[str, list[Any]], dict[str, str]]:
+        """The columns of the table: how far it is, then what the lab shows and there is.
+
+        A loss at several values of other fields has a column for each.
+        """
+        asked, data, over = _flat(self.data), self.dataset(), self.data.attrs["over"]
+        if not over:
+            return {}, {}
+        first = {"step": "step"} if "step" in self.data.coords else {}
+        shown = {**first, over: self._symbol(over)}
+        columns = {name: _column(data, name, over) for name in shown}
         for name, heading in self.lab.shown.items():
-            told = Heading(heading) if isinstance(heading, str) else heading
-            if name in self.data and (not told.given or asked.get(told.given)):
-                shown[name] = told.text
-                if self.beside is not None and name in self.beside:
-                    shown[f"{name}_{self._other}"] = f"{told.text}, {self._other}"
-        return shown
+            given = "" if isinstance(heading, str) else heading.given
+            if name not in data.data_vars or (given and not asked.get(given)):
+                continue
+            if not _plain(self.data, data[name]):  # one a layer, which a mean tells
+                continue
+            wide = [d for d in map(str, data[name].dims) if d != over and d in data.coords]
+            if over not in data[name].dims or (wide and name != "loss"):
+                continue
+            if wide:
+                for key, part in _parted(data[name], wide, self._symbol):
+                    columns[f"{name}, {key}"], shown[f"{name}, {key}"] = part.values.tolist(), key
+                continue
+            both = [name, *([f"{name}_{self._other}"] if self.beside is not None else [])]
+            for each in both:
+                if each in data:
+                    columns[each] = _column(data, each, over)
+                    more = f", {self._other}" if each != name else ""
+                    shown[each] = self._heading(name) + more
+        return columns, shown
+
+    def _sides(self) -> list[Any]:
+        """What is along another axis than the answer, such as the optimum of every depth."""
+        over = self.data.attrs["over"]
+        told: list[Any] = []
+        here = [n for n in self.lab.shown if n in self.data.data_vars]
+        for axis in map(str, self.data.coords):
+            names = [name for name in here if self.data[name].dims == (axis,)]
+            if axis in (over, "time", "step") or not names:
+                continue
+            columns = [_column(self.data, name, axis) for name in (axis, *names)]
+            rows = [tuple(map(_side, row)) for row in zip(*columns, strict=True)]
+            headings = (self._symbol(axis), *map(self._heading, names))
+            told += whole_table(Rows(headings, rows))
+        return told
 
     def _facts(self) -> list[Any]:
         """Single numbers, with what they are and their errors."""
@@ -103,7 +153,7 @@ class Answer:
         rows = []
         for name, value in told.items():
             error = single.get(f"{name}_error")
-            rows.append((value.attrs.get("long_name", str(name)), _number(value, error)))
+            rows.append((self._heading(str(name)), _number(value, error)))
         heading = str(self.data.attrs["witness"])
         return whole_table(Rows((heading, ""), rows)) if rows else []
 
@@ -224,7 +274,7 @@ def _wrapped(caption: str) -> str:
 def _settings(data: "xr.Dataset") -> dict[str, Any]:
     attrs = data.attrs
     told = {name: json.loads(attrs[name]) for name in ("versions", "question")}
-    return {"witness": attrs["witness"], **told}
+    return {"witness": attrs["witness"], **told, "over": attrs["over"]}
 
 
 def _flat(data: "xr.Dataset") -> dict[str, Any]:
@@ -232,28 +282,35 @@ def _flat(data: "xr.Dataset") -> dict[str, Any]:
     return {name: value for fields in groups.values() for name, value in fields.items()}
 
 
-def document_of(data: "xr.Dataset") -> dict[str, Any]:
+def document_of(data: "xr.Dataset", documented: Sequence[str] = ()) -> dict[str, Any]:
     """Every variable at the top under its name, nested as `dims` says.
 
-    What has axes of its own along time, such as every task's prediction, is for Zarr.
+    What has axes of its own along time, such as every task's prediction, is for Zarr, but for what
+    the lab has `documented`.
     """
     names = [n for n in _FIRST if n in data.coords]
-    names += [str(n) for n, x in data.data_vars.items() if "time" not in x.dims or _plain(data, x)]
+    for name, x in data.data_vars.items():
+        if "time" not in x.dims or _plain(data, x) or name in documented:
+            names.append(str(name))
     names += [str(n) for n in data.coords if n not in names]
     dims = {name: list(map(str, data[name].dims)) for name in names}
     return {"dims": dims, **{name: data[name].values.tolist() for name in names}}
 
 
 def rows_of(data: "xr.Dataset") -> dict[str, list[Any]]:
-    """The columns of a table with a row a point: axes first, then what is along time."""
+    """The columns of a table with a row a point: axes first, then what is along them."""
     import numpy as np
 
-    along = {str(n): x for n, x in data.data_vars.items() if "time" in x.dims and _plain(data, x)}
-    inner = ("time", *(d for d in map(str, data.loss.dims) if d != "time"))
+    over = str(data.attrs["over"])
+    along = {str(n): x for n, x in data.data_vars.items() if over in x.dims and _plain(data, x)}
+    if not over:
+        return {str(n): [x.item()] for n, x in data.data_vars.items() if x.dims == ()}
+    inner = (over, *(d for d in map(str, data.loss.dims) if d != over))
     sizes = {dim: data.sizes[dim] for dim in inner}
     place = np.indices(tuple(sizes.values())).reshape(len(sizes), -1)
     index = dict(zip(inner, place, strict=True))
-    columns = {n: data[n].values[index["time"]].tolist() for n in _FIRST if n in data.coords}
+    first = [n for n in dict.fromkeys((*_FIRST, over)) if n in data.coords]
+    columns = {n: data[n].values[index[over]].tolist() for n in first}
     for dim in inner[1:]:
         known = data[dim].values if dim in data.coords else np.arange(sizes[dim])
         columns[dim] = known[index[dim]].tolist()
@@ -267,11 +324,32 @@ def _plain(data: "xr.Dataset", x: "xr.DataArray") -> bool:
     return set(x.dims) <= set(data.loss.dims)
 
 
-def _column(data: "xr.Dataset", name: str) -> list[Any]:
-    """What a table shows of a variable: means over the runs."""
+def _column(data: "xr.Dataset", name: str, over: str = "time") -> list[Any]:
+    """What a table shows of a variable: means over the runs; whole numbers where it has such."""
     x = data[name]
-    others = [dim for dim in x.dims if dim != "time"]
-    return (x.mean(others, skipna=False) if others else x).values.tolist()
+    others = [dim for dim in x.dims if dim != over]
+    values = (x.mean(others, skipna=False) if others else x).values.tolist()
+    whole = name == over and name != "time" and all(v % 1 == 0 or math.isinf(v) for v in values)
+    return [int(v) if math.isfinite(v) else v for v in values] if whole else values
+
+
+def _parted(x: "xr.DataArray", wide: list[str], symbol: Any) -> list[tuple[str, Any]]:
+    """A variable at each of the values of other axes, with what these are."""
+    if not wide:
+        return [("", x)]
+    axis, *rest = wide
+    found = []
+    for value in x[axis].values.tolist():
+        for words, part in _parted(x.sel({axis: value}), rest, symbol):
+            found.append((", ".join(w for w in (f"{symbol(axis)} = {value:g}", words) if w), part))
+    return found
+
+
+def _side(value: int | float) -> str:
+    """Of a small table: nothing where there is no number."""
+    if isinstance(value, int):
+        return str(value)
+    return "" if math.isnan(value) else f"{value:.5g}"
 
 
 def _number(value: Any, error: Any) -> str:

@@ -38,13 +38,15 @@ class Asking:
         compute: ComputeOptions
 
     def given(self) -> dict[str, Any]:
-        """The fields of the question that were given."""
-        return {
-            name: value
-            for key in self.asked
-            for name, value in vars(getattr(self, key)).items()
-            if value is not None
-        }
+        """The fields of the question that were given; one of several values is that value."""
+        found = {}
+        for key in self.asked:
+            for name, value in vars(getattr(self, key)).items():
+                if value == ():
+                    raise ValueError(f"{name} must be followed by one number or more")
+                one = isinstance(value, tuple) and len(value) == 1
+                found[name] = value[0] if one else value
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -54,31 +56,66 @@ class SolveLab(Asking):
     if TYPE_CHECKING:
         time: Any
         also: str | None
+        over: str | None
+        at: tuple[float, ...] | None
 
     def run(self) -> int:
         """Ask the witness that does not train, and another at the same times if wished."""
         self.output.check()
         given = self.given()
         times = {name: x for name, x in vars(self.time).items() if x is not None}
-        witness = _theory(self.lab)
+        axes = self.lab.axes_by_name()
+        over = self.over or next(iter(axes))
+        witness = axes[over]
+        question = self.lab.described().changed(**given)
+        self._check(given, times, over, witness)
         if self.also is not None:
-            if times:
-                raise ValueError(
-                    f"{next(iter(times))} is for the {witness} alone: with {self.also}, lr × steps "
-                    "tells"
-                )
-            question = self.lab.described().changed(**given)
             self.lab.settled(question, witness)
             return _both(self, question, self.also, witness, "solve")
-        for name in given:
-            if name not in self.lab.taken(witness):
-                raise ValueError(f"{name} is for --with {' or '.join(_trained(self.lab))}")
+        who = self.lab.witnesses[witness]
         with Waiting("solving"):
             self.compute.prepare()
-            at = type(self.lab.times)(**(vars(self.lab.times) | times)).grid()
-            data = self.lab.ask(witness=witness, at=at, **given)
+            at = None if self.at is None else list(self.at)
+            if who.axis == "time" and at is None:
+                at = type(self.lab.times)(**(vars(self.lab.times) | times)).grid()
+            points = times.get("points", self.lab.times.points)
+            along = "" if who.axis else over
+            data = self.lab.ask(question, witness, over=along, at=at, points=points)
         self.output.write_labelled(Answer(self.lab, "solve", data))
         return 0
+
+    def _check(self, given: dict[str, Any], times: dict[str, Any], over: str, witness: str) -> None:
+        """Raise where something is given that the answer does not depend on."""
+        axes, axis = self.lab.axes_by_name(), self.lab.witnesses[witness].axis
+        taken = self.lab.taken(witness) + (self.lab.taken(self.also) if self.also else [])
+        for name in given:
+            if name not in taken:
+                there = [each for each, who in axes.items() if name in self.lab.taken(who)]
+                word = f"--over {' or '.join(there)}, not {over}" if there else ""
+                raise ValueError(f"{name} is for {word or f'--with {self._trained_with(name)}'}")
+        if self.at == ():
+            raise ValueError("at must be followed by one number or more")
+        for name in times:
+            if name != "points" and axis != "time":
+                raise ValueError(f"{name} is for --over time, not {over}")
+            if not axis:
+                raise ValueError(f"points is for --over {' or '.join(_own_axes(self.lab))}")
+            if self.at is not None:
+                raise ValueError(f"{name} and at cannot both be given")
+        if self.also is None:
+            return
+        if axis != "time" or self.at is not None:
+            raise ValueError(
+                "with is for the lab's own times" if self.at else "with is for --over time"
+            )
+        if times:
+            first = next(iter(times))
+            told = f"with {self.also}, lr × steps tells"
+            raise ValueError(f"{first} is for the {witness} alone: {told}")
+
+    def _trained_with(self, name: str) -> str:
+        """The witnesses that train and take a field."""
+        return " or ".join(who for who in _trained(self.lab) if name in self.lab.taken(who))
 
 
 @dataclass(frozen=True)
@@ -101,6 +138,9 @@ class TrainLab(Asking):
             question = self.lab.described().changed(**self.given())
         else:
             question, witness = self._saved(self.resume, "tokens" if brute else "")
+        for name in self.given():
+            if name not in self.lab.taken(witness):
+                raise ValueError(f"{name} is for --brute, on which alone the answer depends on it")
         if self.also is not None:
             self.lab.settled(question, self.also)
         return _both(self, question, witness, self.also, "train", self.save, self.resume)
@@ -205,9 +245,9 @@ def _loaded(path: Path, training: "Training") -> Any:
     return load(path, training)
 
 
-def _theory(lab: Lab) -> str:
-    """The first witness that does not train."""
-    return next(name for name, who in lab.witnesses.items() if not who.trains)
+def _own_axes(lab: Lab) -> list[str]:
+    """The axes of answers that are no fields."""
+    return [axis for axis, who in lab.axes_by_name().items() if lab.witnesses[who].axis]
 
 
 def _trained(lab: Lab) -> list[str]:
@@ -225,19 +265,22 @@ def _lost(data: "xr.Dataset") -> tuple[int, float] | None:
 
 def command(lab: Lab, verb: str) -> type[Command]:
     """What a verb is for a lab: the groups that its witnesses take, less what they fix."""
-    theory = [name for name, who in lab.witnesses.items() if not who.trains]
-    trained = _trained(lab)
-    schedule = groups(lab.described).get("schedule")
+    solved = [name for name, who in lab.witnesses.items() if not who.trains]
+    theory = [name for name in solved if lab.witnesses[name].axis == "time"]
+    trained, several = _trained(lab), set[str]()
     own: list[Any] = []
     if verb == "solve":
-        fixed = lab.witnesses[theory[0]].only
-        names = lab.taken(theory[0])
-        if trained and schedule is not None:
-            names = names + [name for name in parameters(schedule) if name not in fixed]
+        names = [name for witness in solved for name in lab.taken(witness)]
+        several = {name for witness in solved for name in lab.witnesses[witness].over}
+        if trained and theory:
+            fixed = lab.witnesses[theory[0]].only
+            more = [name for witness in trained for name in lab.taken(witness)]
+            names += [name for name in more if name not in fixed]
             own.append(_with(trained, "train this witness, too, and tell and draw both"))
         else:
             own.append(("also", Suppressed, None))
-        base, doc = SolveLab, f"Compute {lab.witnesses[theory[0]].title}."
+        own += _over(lab)
+        base, doc = SolveLab, f"Compute {'; or '.join(lab.witnesses[n].title for n in solved)}."
     elif verb == "train":
         names = [name for witness in trained for name in lab.taken(witness)]
         if "tokens" in trained[1:]:
@@ -253,15 +296,15 @@ def command(lab: Lab, verb: str) -> type[Command]:
         own.append(("resume", _path(words), None))
         base, doc = TrainLab, "Train, and log the curve that solve computes."
     else:
-        taken = [name for witness in lab.witnesses for name in lab.taken(witness)]
+        taken = [name for witness in (*theory, *trained) for name in lab.taken(witness)]
         names = [name for name in taken if name not in ("log_every", "log_points")]
         own.append(("points", _count("points of the grid, evenly spaced in log step"), 40))
         own.append(("seeds", _count("seeds, where witnesses agree in law only"), 16))
         base = CompareLab
-        doc = f"Ask {', '.join(lab.witnesses)} the same question, and judge the gaps of the loss."
+        doc = f"Ask {', '.join((*theory, *trained))} the same question, and judge the gaps."
     usual = lab.described()
     asked = {
-        key: options(getattr(usual, key), names)
+        key: options(getattr(usual, key), names, several)
         for key, group in groups(lab.described).items()
         if set(parameters(group)) & set(names)
     }
@@ -276,6 +319,26 @@ def command(lab: Lab, verb: str) -> type[Command]:
 
 
 Suppressed = Annotated[None, tyro.conf.Suppress]
+
+
+def _over(lab: Lab) -> list[Any]:
+    """What the answer is over, and where on it, for labs with more than one axis."""
+    axes = list(lab.axes_by_name())
+    if len(axes) == 1:
+        return [("over", Suppressed, None), ("at", Suppressed, None)]
+    kind = Literal[tuple(axes)]  # pyright: ignore[reportInvalidTypeForm]
+    there = {who: [] for who in lab.axes_by_name().values()}
+    for axis, who in lab.axes_by_name().items():
+        there[who].append(axis)
+    words = "; ".join(f"{', '.join(each)}: {lab.witnesses[n].title}" for n, each in there.items())
+    over = tyro.conf.arg(
+        help=f"what it is over ({words})", help_behavior_hint=f"(default: {axes[0]})"
+    )
+    at = tyro.conf.arg(metavar="FLOAT ...", help="its places there", help_behavior_hint="")
+    return [
+        ("over", Annotated[kind | None, over], None),
+        ("at", Annotated[tuple[float, ...] | None, at], None),
+    ]
 
 
 def _with(choices: list[str], words: str) -> tuple[str, Any, Any]:

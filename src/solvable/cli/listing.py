@@ -89,15 +89,21 @@ def _asked(lab: "Lab") -> dict[str, Any]:
     """What can be asked of a lab, and who answers."""
     if lab.question is None:
         return {"witnesses": {}, "question": {}}
-    usual = lab.question().settled()
+    usual = lab.question().settled().document()
     return {
         "witnesses": {
-            name: {"title": who.title, "trains": who.trains, "takes": lab.taken(name)}
+            name: {
+                "title": who.title,
+                "trains": who.trains,
+                "takes": lab.taken(name),
+                "axis": who.axis,
+                "over": list(who.over),
+            }
             for name, who in lab.witnesses.items()
         },
         "question": {
             key: {
-                name: {"default": getattr(getattr(usual, key), name), **_told(parameter)}
+                name: {"default": usual[key][name], **_told(parameter)}
                 for name, parameter in parameters(group).items()
             }
             for key, group in groups(lab.question).items()
@@ -108,6 +114,7 @@ def _asked(lab: "Lab") -> dict[str, Any]:
 def _told(parameter: "Parameter") -> dict[str, Any]:
     """What a slider needs to know."""
     names = ("symbol", "doc", "low", "high", "open_low", "whole", "words")
+    names += ("endless", "spread", "row", "file")
     return {name: getattr(parameter, name) for name in names}
 
 

@@ -15,6 +15,8 @@ _KINDS = {
     "FLOAT": "a number",
     "INT|inf": "a whole number or inf",
     "FLOAT ...": "numbers",
+    "INT ...": "whole numbers",
+    "INT|inf ...": "whole numbers or inf",
 }
 
 

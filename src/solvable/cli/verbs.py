@@ -17,9 +17,7 @@ VERBS = {
 # Labs that have no description yet, and their own commands.
 _OWN = {
     ("solve", "shallow_icl"): "shallow_icl.solve:SolveShallowIcl",
-    ("solve", "deep_icl"): "deep_icl.solve:SolveDeepIcl",
     ("train", "shallow_icl"): "shallow_icl.train:TrainShallowIcl",
-    ("train", "deep_icl"): "deep_icl.train:TrainDeepIcl",
 }
 
 
@@ -54,10 +52,11 @@ def can(lab: Lab, name: str) -> bool:
     if (name, lab.name) in _OWN:
         return True
     trains = [who.trains for who in lab.witnesses.values()]
+    in_time = [who for who in lab.witnesses.values() if who.axis == "time"]
     return {
         "solve": False in trains,
         "train": True in trains,
-        "compare": True in trains and len(trains) > 1,
+        "compare": True in trains and len(in_time) > 1,
     }[name]
 
 

@@ -22,8 +22,10 @@ from .sgd import SgdRun as SgdRun
 from .sgd import train_sgd as train_sgd
 from .softmax import SoftmaxAttention as SoftmaxAttention
 from .softmax import train_softmax as train_softmax
+from .spectrum import Spectrum as Spectrum
 from .start import Init as Init
 from .task import Contexts as Contexts
+from .task import ConventionWarning as ConventionWarning
 from .task import FixedStructure as FixedStructure
 from .task import Isotropic as Isotropic
 from .task import RotatedStructure as RotatedStructure

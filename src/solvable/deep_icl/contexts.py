@@ -1,6 +1,7 @@
 """The loss in single contexts: one eigendecomposition gives it at every depth and every γ."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,18 +10,20 @@ from jaxtyping import Float
 
 from .. import memory, validation
 from .run import contexts_of
-from .task import FixedStructure, Isotropic, RotatedStructure, Task, check_task
+from .task import FixedStructure, Isotropic, Task, check_task
 from .theory import depths_of, gammas_of
 
 _ENTRIES = 4_000_000  # tokens' entries in memory at once
+_ROWS = "eigenvalues", "linear", "square", "noise"
 
 
 @dataclass(frozen=True)
 class Spectra:
     r"""Drawn contexts, reduced to what their losses depend on when Γ = γI.
 
-    Attention of width N descends in a space of N directions, ``v = b − E w``; with the eigenvalues
-    s of ``Eᵀ Λ̂ E`` the loss of a context, averaged over tasks, queries and label noise, is
+    Attention of width N descends in a space of N directions, ``v = b − E w`` with
+    ``E Eᵀ = (D/N) Π`` for a projection Π of rank N; with the eigenvalues s of ``Eᵀ Λ̂ E`` the loss
+    of a context, averaged over tasks, queries and label noise, is
 
         ``Σa − 2 Σ_i φ_i c_i + Σ_ij φ_i φ_j A_ij + σ²/P Σ_i φ_i² s_i n_i``
 
@@ -63,13 +66,14 @@ class Spectra:
         rows = np.ravel(np.asarray(places))
         values = np.asarray(
             [
-                [self._at(float(g) * (d if by_step_size else 1.0), d) for d in depths.ravel()]
+                [self.at(float(g) * (d if by_step_size else 1.0), d) for d in depths.ravel()]
                 for g in rows
             ]
         )
         return values.reshape((*places.shape, *depths.shape, -1))
 
-    def _at(self, gamma: float, depth: float) -> np.ndarray:
+    def at(self, gamma: float, depth: float) -> Float[np.ndarray, " contexts"]:
+        """The loss in every context at one γ and one depth."""
         s, linear, square, noise = self.eigenvalues, self.linear, self.square, self.noise
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if math.isinf(depth):
@@ -103,6 +107,7 @@ def _draw(
         s, frame = np.linalg.eigh(covariance)
     else:
         frame = np.linalg.qr(generator.standard_normal((count, dim, width)))[0]
+        frame *= math.sqrt(dim / width)
         s, turn = np.linalg.eigh(np.swapaxes(frame, 1, 2) @ covariance @ frame)
         frame = frame @ turn
     seen = covariance @ frame  # Λ̂E
@@ -124,6 +129,7 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
             that factor.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
+    >>> from .task import RotatedStructure
     >>> task = RotatedStructure(nu=1.25, beta=1.0, dim=8, width=5, context=20)
     >>> draw_spectra(task, contexts=3).loss(gamma=0.5, depth=[1, 2]).shape
     (2, 3)
@@ -132,12 +138,24 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
     validation.needs_double("the loss in single contexts")
     validation.concrete("task and gamma", task, gamma, why="contexts are drawn")
     count = contexts_of(contexts)
+    width = task.width or 1
+    memory.refuse("contexts", contexts, 8.0 * count * width * (width + 3))
     generator = np.random.default_rng([validation.whole("seed", seed), 3])
+    parts = list(spectra_parts(task, count, generator, gamma))
+    rows = (np.concatenate([getattr(part, name) for part in parts]) for name in _ROWS)
+    return Spectra(*rows, start=parts[0].start)
+
+
+def spectra_parts(
+    task: Task, count: int, generator: np.random.Generator, gamma: Any = None
+) -> Iterator[Spectra]:
+    """`count` contexts, as many at a time as there is room for."""
+    if task.dim is None or task.width is None:
+        raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
+    entries = task.dim * max(task.dim, task.context or 1)
+    memory.refuse("dim", task.dim, 64.0 * entries)
     if isinstance(task, Isotropic):
-        if task.dim is None:
-            raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
-        lam = np.ones(task.dim)
-        share = lam / task.dim
+        lam, share = np.ones(task.dim), np.full(task.dim, 1.0 / task.dim)
     else:
         lam, share = np.asarray(task.lam), np.asarray(task.share)
     if gamma is not None:
@@ -146,15 +164,8 @@ def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None)
         validation.shaped("gamma", row, lam.shape)
         validation.within("gamma", row, 0.0, open_low=True)
         lam = lam * np.asarray(row)  # in the frame of Γ^-½ x
-    width = task.width if isinstance(task, RotatedStructure) else lam.shape[0]
-    assert width is not None
-    many = 8.0 * count * width * (width + 3) + 64.0 * lam.size * max(lam.size, task.context or 1)
-    memory.refuse("contexts", contexts, many)
-    room = max(1, _ENTRIES // (lam.size * max(lam.size, task.context or 1)))
-    law = lam, share, float(task.noise)
-    parts = [
-        _draw(*law, generator, min(room, count - done), width, task.context)
-        for done in range(0, count, room)
-    ]
-    s, linear, square, noise = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Spectra(s, linear, square, noise, float(np.sum(law[1])))
+    room = max(1, _ENTRIES // entries)
+    law = lam, share, float(task.noise), generator
+    for done in range(0, count, room):
+        rows = _draw(*law, min(room, count - done), task.width, task.context)
+        yield Spectra(*rows, start=float(np.sum(share)))

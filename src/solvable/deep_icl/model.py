@@ -1,5 +1,6 @@
 """Linear attention on tokens, its one-matrix form, and their training on fresh contexts."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,9 @@ from ..numerics.host import unpacked
 from .run import MAX_DEPTH, Layers, Run, Time, checked, contexts_of, prepared
 from .start import Init
 from .task import (
-    MAX_DIM,
+    MAX_ROWS,
     Contexts,
     FixedStructure,
-    Isotropic,
     RotatedStructure,
     Task,
     draw,
@@ -37,7 +37,12 @@ class LinearAttention(eqx.Module):
     ``h_μ = W_x x_μ + w_y y_μ``, then L times
     ``h_μ ← h_μ + 1/(LP) Σ_{ν≤P} M_μν (k_ν·q_μ) v_ν`` with ``q, k, v = W_q h, W_k h, W_v h``, and
     ``f_μ = w_o·h_μ``. The first P tokens have labels, the others are queries; the mask is −1 in
-    the rows of the context, +1 in those of the queries, and 0 in the columns of the queries.
+    the rows of the context, +1 in those of the queries, and 0 in the columns of the queries
+    (accounts).
+
+    Where it is aligned the stream has N + 1 coordinates: the first N of x, and the label. W_x is
+    ``w_x √(D/N) [I_N 0]``, of unit variance; with ``W_q = w_q I``, ``W_k = w_k I`` and w_v of the
+    label alone, a layer is a step along ``γ (D/N) Π``, ``γ = w_x² w_q w_k w_v`` (derived).
 
     Attributes:
         read: W_x.
@@ -61,8 +66,8 @@ class LinearAttention(eqx.Module):
     ) -> "LinearAttention":
         """Attention that does what the matrix Γ does: see `gamma_prediction`.
 
-        The stream has N + 1 coordinates: the first N of x, and the label. There ``W_q = I``,
-        ``W_k = Γ`` and ``W_v = 1`` for the label alone, so that ``Γ = W_qᵀ W_k``.
+        ``w_x = 1``, ``W_q = I``, ``W_k = Γ`` and ``W_v = 1`` for the label alone:
+        ``Γ = W_qᵀ W_k``.
 
         Args:
             gamma: Γ, or one for each layer.
@@ -74,16 +79,16 @@ class LinearAttention(eqx.Module):
         ((3, 3), 1.0)
         """
         _, matrix = unpacked(_matrix(gamma))
-        depth, width = _depth(matrix, depth), matrix.shape[-1]
-        eye, one = np.broadcast_to(np.eye(width), matrix.shape), np.ones(matrix.shape[:-2])
-        dim = validation.whole("dim", dim, width, MAX_DIM)
-        return cls._of(eye, matrix, one, dim, depth)
+        dim = validation.whole("dim", dim, matrix.shape[-1], MAX_ROWS)
+        eye = np.broadcast_to(np.eye(matrix.shape[-1]), matrix.shape)
+        one = np.ones(matrix.shape[:-2])
+        return cls._of(eye, matrix, one, dim, _depth(matrix, depth))
 
     @classmethod
     def of_weights(
         cls, weights: Float[Array, " 4"], *, dim: int, depth: int, width: int | None = None
     ) -> "LinearAttention":
-        """Aligned attention of four numbers: ``Γ = w_x² w_q w_k w_v I``.
+        """Aligned attention of four numbers: ``γ = w_x² w_q w_k w_v``.
 
         Args:
             weights: (w_x, w_q, w_k, w_v).
@@ -94,7 +99,7 @@ class LinearAttention(eqx.Module):
         >>> LinearAttention.of_weights(jnp.asarray([2.0, 1.0, 0.5, 1.0]), dim=3, depth=4).gamma
         Array(2., dtype=float64)
         """
-        dim = validation.whole("dim", dim, 1, MAX_DIM)
+        dim = validation.whole("dim", dim, 1, MAX_ROWS)
         width = dim if width is None else validation.whole("width", width, 1, dim)
         number = validation.floating("weights", weights)
         validation.shaped("weights", number, (4,))
@@ -108,14 +113,14 @@ class LinearAttention(eqx.Module):
     def _of(
         cls, query: Any, key: Any, value: Any, dim: int, depth: int, scale: Any = 1.0
     ) -> "LinearAttention":
-        """Of W_q and W_k within the x-subspace, w_v, and W_x there over the identity."""
+        """Of W_q and W_k within the x-subspace, w_v and w_x."""
         xp, query, key, value, scale = unpacked(query, key, value, scale)
         width = query.shape[-1]
         memory.refuse("dim", dim, 16.0 * (width + 1) * dim)
         edge = [(0, 0)] * (query.ndim - 2)
         label = np.arange(width + 1) == width
         return cls(
-            read=stage(scale * (np.eye(width + 1, dim) * ~label[:, None])),
+            read=stage(scale * math.sqrt(dim / width) * np.eye(width + 1, dim) * ~label[:, None]),
             label=stage(label.astype(float)),
             query=stage(xp.pad(query, [*edge, (0, 1), (0, 1)])),
             key=stage(xp.pad(key, [*edge, (0, 1), (0, 1)])),
@@ -150,20 +155,24 @@ class LinearAttention(eqx.Module):
     @property
     def weights(self) -> Float[Array, "4 *layers"]:
         """(w_x, w_q, w_k, w_v): means over the diagonals of the aligned parts."""
-        xp, read, query, key, value = unpacked(self.read, self.query, self.key, self.value)
-        width, layers = read.shape[0] - 1, query.shape[:-2]
-        first = xp.broadcast_to(_diagonal(read[:, :width]).mean(), layers)
-        parts = [_diagonal(m).mean(-1) for m in (query, key)]
-        return stage(xp.stack([first, *parts, value[..., -1, -1]]))
+        xp, read, query, key, value = self._parts
+        read, *rest = (xp.einsum("...ii->...", m) / read.shape[-1] for m in (read, query, key))
+        return stage(xp.stack([xp.broadcast_to(read, value.shape), *rest, value]))
 
     @property
     def gamma(self) -> Float[Array, "*layers"]:
-        """γ, the mean diagonal of ``w_v W_xᵀ W_qᵀ W_k W_x`` within the x-subspace."""
+        """γ, the mean diagonal of ``w_v W_xᵀ W_qᵀ W_k W_x N/D`` within the x-subspace."""
+        xp, read, query, key, value = self._parts
+        both = xp.einsum("...ij,...ij->...", query @ read, key @ read)
+        return stage(value * both / read.shape[-1])
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """The module, W_x √(N/D), W_q and W_k within the x-subspace, and w_v."""
         xp, read, query, key, value = unpacked(self.read, self.query, self.key, self.value)
-        width = read.shape[0] - 1
-        read = read[:width, :width]
-        query, key = query[..., :width, :width] @ read, key[..., :width, :width] @ read
-        return stage(value[..., -1, -1] * xp.einsum("...ij,...ij->...", query, key) / width)
+        inner = slice(read.shape[0] - 1)
+        read = read[inner, inner] * math.sqrt((read.shape[0] - 1) / read.shape[1])
+        return xp, read, query[..., inner, inner], key[..., inner, inner], value[..., -1, -1]
 
 
 def context_weights(
@@ -174,7 +183,8 @@ def context_weights(
 ) -> Float[Array, " width"]:
     r"""L steps of preconditioned gradient descent on a context's least squares.
 
-    ``w ← w + Γ Xᵀ(y − Xw)/(LP)`` from w = 0, where X has the first N coordinates of the tokens.
+    ``w ← w + (D/N) Γ Xᵀ(y − Xw)/(LP)`` from w = 0, where X has the first N coordinates of the
+    tokens (accounts; its D/N derived: attention reads √(D/N) times these coordinates).
 
     Args:
         gamma: Γ, or one for each layer.
@@ -185,14 +195,16 @@ def context_weights(
     Returns:
         w after L steps, along the first N coordinates; it is 0 along the others.
     """
+    gamma = gamma * (x.shape[1] / gamma.shape[-1])
     x = x[:, : gamma.shape[-1]]
     labelled, width = x.shape
-    if width < 2 * min(depth, labelled):  # then XᵀX is the cheaper
-        moment = x.T @ x / labelled
-        return _descend(gamma, lambda w: moment @ w, x.T @ y / labelled, _depth(gamma, depth))
-    return _descend(
-        gamma, lambda w: x.T @ (x @ w) / labelled, x.T @ y / labelled, _depth(gamma, depth)
-    )
+    # The cheaper of the two products.
+    moment = x.T @ x / labelled if width < 2 * min(depth, labelled) else None
+
+    def push(w: Array) -> Array:
+        return x.T @ (x @ w) / labelled if moment is None else moment @ w
+
+    return _descend(gamma, push, x.T @ y / labelled, _depth(gamma, depth))
 
 
 def gamma_prediction(
@@ -203,7 +215,8 @@ def gamma_prediction(
 ) -> Float[Array, " asked"]:
     r"""The predictions of aligned attention at the queries, by the one matrix Γ.
 
-    ``f(x) = x·w_L``, which is ``xᵀ[I − (I − ΓΣ̂/L)^L] Σ̂⁺ Xᵀy/P`` with ``Σ̂ = XᵀX/P``.
+    ``f(x) = x·w_L``, which is ``xᵀ[I − (I − (D/N)ΓΣ̂/L)^L] Σ̂⁺ Xᵀy/P`` with ``Σ̂ = XᵀX/P``, all
+    within the first N coordinates: Γ = γI is γ (D/N) Π there (accounts; D/N derived).
 
     Args:
         gamma: Γ, (N, N) with N at most D, or one for each layer.
@@ -253,13 +266,6 @@ def _depth(gamma: Any, depth: int) -> int:
     return depth
 
 
-def _diagonal(matrix: Any) -> Any:
-    """The diagonal of a matrix, without the coordinate of the label."""
-    least = min(matrix.shape[-2] - 1, matrix.shape[-1])
-    xp, matrix = unpacked(matrix)
-    return xp.diagonal(matrix, axis1=-2, axis2=-1)[..., :least]
-
-
 def _each_layer(
     layer: Callable[[Array, Any], tuple[Array, None]], start: Array, weights: Any, own: bool, depth
 ) -> tuple[Array, None]:
@@ -294,43 +300,33 @@ def _finite_loss(
         return context_weights(gamma, x[:labelled], y[:labelled], depth)
 
     w = jax.vmap(fit)(data.x, data.y)
-    if task.queries is None:
-        return jnp.mean(_all_queries(task, data, data.b.at[:, :width].add(-w)))
+    if task.queries is None:  # the mean over all is vᵀΣv
+        v = data.b.at[:, :width].add(-w)
+        return jnp.mean(jnp.einsum("cd,cde,ce->c", v, data.covariance, v))
     guess = jnp.einsum("ckn,cn->ck", data.x[:, labelled:, :width], w)
     return jnp.mean((guess - data.y[:, labelled:]) ** 2)
-
-
-def _all_queries(
-    task: Task, data: Contexts, v: Float[Array, "contexts dim"]
-) -> Float[Array, " contexts"]:
-    """``vᵀΣv``: the mean over all queries."""
-    if isinstance(task, Isotropic):
-        return jnp.sum(v**2, axis=1)
-    if isinstance(task, FixedStructure):
-        return v**2 @ task.lam
-    return jnp.einsum("cd,cde,ce->c", v, data.covariance, v)
 
 
 def _infinite_loss(task: Any, gamma: Array, depth: int, key: Array, count: int) -> Array:
     """The mean loss of Γ on fresh contexts without end, in the basis where Σ is diagonal.
 
-    There ``v = √ω⊙s − Qw`` with Q the first N columns of a rotation: no signs are needed with it.
+    There ``v = √ω − Qw`` with Q the first N columns of a rotation, or signs where none is.
     """
     lam, root = task.lam, jnp.sqrt(task.omega)
     turn, sign, ask = jax.random.split(key, 3)
     if isinstance(task, RotatedStructure):
         columns = rotations(turn, count, task.dim, task.width)
-
-        def miss(q: Array) -> Array:
-            return root - q @ _descend(
-                gamma, lambda w: q.T @ (lam * (q @ w)), q.T @ (lam * root), depth
-            )
-
-        v = jax.vmap(miss)(columns)
     else:
-        start = jax.random.rademacher(sign, (count, task.dim), lam.dtype) * root[None, :]
-        target = (start * lam[None, :]).T
-        v = start - _descend(gamma, lambda w: lam[:, None] * w, target, depth).T
+        signs = jax.random.rademacher(sign, (count, task.dim), lam.dtype)
+        columns = signs[:, :, None] * jnp.eye(task.dim)[None]
+    gamma = gamma * (task.dim / task.width)
+
+    def miss(q: Array) -> Array:
+        return root - q @ _descend(
+            gamma, lambda w: q.T @ (lam * (q @ w)), q.T @ (lam * root), depth
+        )
+
+    v = jax.vmap(miss)(columns)
     if task.queries is None:
         return jnp.mean(v**2 @ lam)
     x = jax.random.normal(ask, (count, task.queries, task.dim)) * jnp.sqrt(lam)[None, None, :]
@@ -367,8 +363,11 @@ def exact_loss(
 Place = tuple[Any, Int[Array, ""]]
 
 
-class _Contexts(eqx.Module):
-    """Gradient descent of weights on fresh contexts; a place is (weights, step)."""
+class ContextDescent(eqx.Module):
+    """Gradient descent of Γ, or of the matrices of `LinearAttention`, on fresh contexts.
+
+    A place is (weights, step).
+    """
 
     task: Any
     rate: Any  # as the weights: how far each goes along its gradient
@@ -379,12 +378,15 @@ class _Contexts(eqx.Module):
     silent: bool = eqx.field(static=True, default=False)
 
     def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
-        """The mean loss on `count` fresh contexts."""
-        raise NotImplementedError
-
-    def seen(self, weights: Any) -> dict[str, Array]:
-        """What is logged of the weights."""
-        raise NotImplementedError
+        """The mean loss on `count` fresh contexts; exact where each is the same as any other."""
+        task, depth = self.task, self.depth
+        if isinstance(weights, LinearAttention):
+            return token_loss(weights, draw(task, key, count, self.silent), task.context)
+        if task.context is not None:
+            return _finite_loss(task, weights, depth, key, count, self.silent)
+        if _is_exact(task):
+            return exact_loss(weights, task.lam, jnp.diag(jnp.sqrt(task.omega)), depth)
+        return _infinite_loss(task, weights, depth, key, count)
 
     def _mean(self, look: Callable[[Key[Array, ""], int], Any], step: Int[Array, ""]) -> Any:
         """The mean of what is looked at over the contexts of a step, some of them at a time."""
@@ -398,47 +400,19 @@ class _Contexts(eqx.Module):
         return moved, now + 1
 
     def observe(self, params: Place) -> dict[str, Array]:
-        """The weights, and the loss of the contexts that the next step descends."""
+        """The loss of the contexts that the next step descends; γ and four weights, or Γ's γ."""
         weights, now = params
-        return {"loss": self._mean(lambda *at: self.loss(weights, *at), now), **self.seen(weights)}
+        seen = {"loss": self._mean(lambda *at: self.loss(weights, *at), now)}
+        if isinstance(weights, LinearAttention):
+            return {**seen, "gamma": weights.gamma, "weights": weights.weights}
+        diagonal = jnp.diagonal(weights, axis1=-2, axis2=-1)
+        whole = isinstance(self.task, FixedStructure)
+        return {**seen, "gamma": diagonal if whole else diagonal.mean(-1)}
 
 
 def _is_exact(task: Task) -> bool:
     """Whether the mean over contexts and queries is that of one context."""
     return isinstance(task, FixedStructure) and task.context is None and task.queries is None
-
-
-class GammaDescent(_Contexts):
-    """Training of the matrix Γ."""
-
-    def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
-        """Of Γ; exact where a context is the same as any other."""
-        task = self.task
-        if task.context is not None:
-            return _finite_loss(task, weights, self.depth, key, count, self.silent)
-        if _is_exact(task):
-            root = jnp.diag(jnp.sqrt(task.omega))
-            return exact_loss(weights, task.lam, root, self.depth)
-        return _infinite_loss(task, weights, self.depth, key, count)
-
-    def seen(self, weights: Any) -> dict[str, Array]:
-        """Γ's diagonal, or its mean."""
-        diagonal = jnp.diagonal(weights, axis1=-2, axis2=-1)
-        whole = isinstance(self.task, FixedStructure)
-        return {"gamma": diagonal if whole else diagonal.mean(-1)}
-
-
-class AttentionDescent(_Contexts):
-    """Training of the matrices of `LinearAttention`."""
-
-    def loss(self, weights: Any, key: Key[Array, ""], count: int) -> Float[Array, ""]:
-        """Of the predictions at the queries."""
-        data = draw(self.task, key, count, self.silent)
-        return token_loss(weights, data, self.task.context)
-
-    def seen(self, weights: Any) -> dict[str, Array]:
-        """γ and the four weights."""
-        return {"gamma": weights.gamma, "weights": weights.weights}
 
 
 def token_loss(model: Any, data: Contexts, labelled: int) -> Float[Array, ""]:
@@ -492,17 +466,18 @@ def train_brute(
 ) -> Run:
     r"""Train whole matrices by gradient descent on fresh contexts at every step.
 
-    `Init(gamma=…)` trains the matrix Γ, (N, N). Its step is lr·N, as ``∂𝓛/∂Γ = (∂𝓛/∂γ) I/N``: then
-    γ does in the mean what ``γ ← γ − lr ∂𝓛/∂γ`` does. Untied layers have lr·N·L. For
+    `Init(gamma=…)` trains the matrix Γ, (N, N), of which a layer makes a step along (D/N) Γ. Its
+    own step is lr·N, as ``∂𝓛/∂Γ = (∂𝓛/∂γ) I/N``: then γ does in the mean what
+    ``γ ← γ − lr ∂𝓛/∂γ`` does. Untied layers have lr·N·L. For
     `FixedStructure` every direction has its γ_k, and Γ's step is lr; with contexts without end and
     all queries no number is random then, and the gradient is exact.
 
     `Init(weights=…)` trains the matrices of `LinearAttention` on tokens, with w_y = w_o at rest.
-    W_x, W_q and W_k have the step lr·N, and W_v, of which one entry counts, has lr: which is the
-    same as lr·N for all with the update divided by P√N and a W_v that is √N times as large. The
-    four weights then do what gradient descent of (w_x, w_q, w_k, w_v) with step lr does, up to
-    1/N and the noise. W_x reads tokens into the x-subspace only: its row of the label's coordinate
-    stays 0, where a step of lr·N is too long.
+    W_q and W_k have the step lr·N, W_v, of which one entry counts, has lr, and W_x has lr·D: it is
+    ``w_x A`` with ``|A|² = N·D/N``, and moves along A as w_x does. The four weights then do what
+    gradient descent of (w_x, w_q, w_k, w_v) with step lr does, up to 1/N and the noise (derived).
+    W_x reads tokens into the x-subspace only: its row of the label's coordinate stays 0, where a
+    step of lr·D is too long.
 
     Args:
         task: the law of contexts; of an `Isotropic` with `dim`.
@@ -567,20 +542,11 @@ def prepare(
     count = 1 if exact else contexts
     chunks = split_contexts(count, size)
 
-    def build() -> tuple[_Contexts, Any]:
+    def build() -> tuple[ContextDescent, Any]:
         whole = _attention if attention else _gamma
         params, rates = whole(task, begin, float(rate), depth)
-        kind = AttentionDescent if attention else GammaDescent
-        problem = kind(
-            task=task,
-            rate=rates,
-            seed=jax.random.key(number),
-            depth=depth,
-            contexts=count,
-            chunks=chunks,
-            silent=is_silent(task),
-        )
-        return problem, (params, stage(0))
+        key, silent = jax.random.key(number), is_silent(task)
+        return ContextDescent(task, rates, key, depth, count, chunks, silent), (params, stage(0))
 
     more: dict[str, Any] = {"depth": depth, "lr": lr, "rate": rate, "layers": layers, "time": time}
     if not exact:
@@ -592,12 +558,11 @@ def _attention(task: Any, begin: Array, rate: float, depth: int) -> tuple[Linear
     """The matrices of full attention, and the step of each."""
     width = task.width
     params = LinearAttention.of_weights(begin, dim=task.dim, depth=depth, width=width)
-    read = rate * width * (np.arange(width + 1) < width)[:, None]
-    trained = (read, rate * width, rate * width, rate)
+    read = rate * task.dim * (np.arange(width + 1) < width)[:, None]
     rates = eqx.tree_at(
         lambda m: (m.read, m.query, m.key, m.value),
         jax.tree.map(lambda x: stage(0.0), params),
-        jax.tree.map(stage, trained),
+        jax.tree.map(stage, (read, rate * width, rate * width, rate)),
     )
     return params, rates
 

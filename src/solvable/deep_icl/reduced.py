@@ -12,22 +12,21 @@ from ..compiling import stage
 from .run import Layers, Run, Time, checked, prepared
 from .start import Init, gamma_of
 from .task import FixedStructure, RotatedStructure, Task, seed_of
+from .theory import Equivalent as Evaluated
 from .theory import (
     FixedLaw,
-    Medium,
+    Resolvents,
     Spectral,
-    check_noise,
     fixed_equivalent,
     fixed_law,
+    fixed_points,
     is_population,
-    medium_descent,
-    medium_of,
-    points_for,
+    losses,
     product_loss,
+    single_layer,
     single_layer_loss,
     spectral,
     spectral_loss,
-    upper_edge,
 )
 
 
@@ -54,27 +53,26 @@ class Population(eqx.Module):
 class Equivalent(eqx.Module):
     """The deterministic equivalent of a `RotatedStructure` with finite width or context."""
 
-    medium: Medium
-    top: Float[Array, ""]
+    resolvents: Resolvents
     noise: Float[Array, ""]
     depth: Float[Array, ""]
-    points: int = eqx.field(static=True)
-    narrow: bool = eqx.field(static=True)
-    noisy: bool = eqx.field(static=True)
 
     def loss_and_slope(self, gamma: Float[Array, ""]) -> tuple[Array, Array]:
         """𝓛 and d𝓛/dγ."""
-        value, descent = medium_descent(
-            self.medium,
-            self.top,
-            self.noise,
-            gamma,
-            self.depth,
-            points=self.points,
-            narrow=self.narrow,
-            noisy=self.noisy,
-        )
-        return value, -descent
+        return losses(self.resolvents, gamma, self.depth, self.noise)
+
+
+class SingleLayer(eqx.Module):
+    """One layer of a `RotatedStructure` with finite width or context: a parabola, exact."""
+
+    start: Float[Array, ""]
+    line: Float[Array, ""]
+    square: Float[Array, ""]
+
+    def loss_and_slope(self, gamma: Float[Array, ""]) -> tuple[Array, Array]:
+        """𝓛 and d𝓛/dγ."""
+        fall = self.square * gamma - self.line
+        return self.start + gamma * (fall - self.line), 2.0 * fall
 
 
 class Preconditioned(eqx.Module):
@@ -84,7 +82,6 @@ class Preconditioned(eqx.Module):
     depth: Float[Array, ""]
     single: bool = eqx.field(static=True)
     points: int = eqx.field(static=True)
-    noisy: bool = eqx.field(static=True)
 
     def loss_and_slope(self, gamma: Float[Array, " dim"]) -> tuple[Array, Array]:
         """𝓛 and d𝓛/dγ."""
@@ -92,8 +89,7 @@ class Preconditioned(eqx.Module):
         def value(gamma: Float[Array, " dim"]) -> Float[Array, ""]:
             if self.single:
                 return single_layer_loss(self.law, gamma)
-            options = {"points": self.points, "noisy": self.noisy}
-            return fixed_equivalent(self.law, gamma, self.depth, **options)[0]
+            return fixed_equivalent(self.law, gamma, self.depth, self.points)
 
         return jax.value_and_grad(value)(gamma)
 
@@ -107,7 +103,7 @@ class Descent(eqx.Module):
         attention: whether the parameters are the four weights of full attention.
     """
 
-    law: Population | Equivalent | Preconditioned
+    law: Population | Equivalent | SingleLayer | Preconditioned
     pace: Float[Array, ""]
     attention: bool = eqx.field(static=True)
 
@@ -127,22 +123,22 @@ class Descent(eqx.Module):
 
 def _law(
     task: Task, start: Float[Array, "..."], depth: int, untied: bool
-) -> Population | Equivalent | Preconditioned:
+) -> Population | Equivalent | SingleLayer | Preconditioned:
     deep = stage(float(depth))
     if is_population(task):
-        return Population(spectral(task), deep, untied)
+        return Population(spectral(task, whole=untied), deep, untied)
     if untied:
         raise ValueError("layers must be 'tied' where width or context is finite")
-    noisy = check_noise(task)
     if bool(np.any(np.asarray(start) < 0.0)):
         raise ValueError("gamma must be at least 0 where width or context is finite")
-    points = points_for(float(depth))
     if isinstance(task, FixedStructure):
-        return Preconditioned(fixed_law(task), deep, depth == 1, points, noisy)
+        law = fixed_law(task)
+        return Preconditioned(law, deep, depth == 1, fixed_points(law, None, float(depth)))
     assert isinstance(task, RotatedStructure)
-    narrow = task.width < task.dim
-    medium = medium_of(task)
-    return Equivalent(medium, upper_edge(medium, narrow), task.noise, deep, points, narrow, noisy)
+    if depth == 1:
+        return SingleLayer(*(stage(x) for x in single_layer(task)))
+    found = Evaluated.of(task).for_depth(float(depth))
+    return Equivalent(jax.tree.map(stage, found), task.noise, deep)
 
 
 def train(

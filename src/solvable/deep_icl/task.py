@@ -1,6 +1,8 @@
 """The three context laws, and samplers of real contexts."""
 
 import math
+import sys
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -12,11 +14,11 @@ from jaxtyping import Array, Float, Key
 from .. import memory, validation
 from ..compiling import jit, stage
 from ..numerics.host import unpacked
+from .spectrum import MAX_DIM, MIN_LAM, Spectrum
 
-MAX_DIM = 10**7
+MAX_ROWS = 10**7  # directions that stand one by one
 MAX_CONTEXT = 10**12
 MAX_ALPHA = 1e8
-MIN_LAM = 1e-150  # squares of eigenvalues must not underflow
 _MAX_SEED = 2**63 - 1
 
 
@@ -44,7 +46,7 @@ class Isotropic(eqx.Module):
     def __init__(self, alpha, noise=0.0, dim=None, queries=None):
         self.alpha = _number("alpha", alpha, 0.0, MAX_ALPHA, open_low=True)
         self.noise = _number("noise", noise, 0.0, 1e6)
-        self.dim = None if dim is None else validation.whole("dim", dim, 1, MAX_DIM)
+        self.dim = None if dim is None else validation.whole("dim", dim, 1, MAX_ROWS)
         self.queries = _limited("queries", queries, MAX_CONTEXT)
         self.context = None
         if self.dim is not None and validation.is_concrete(self.alpha):
@@ -66,41 +68,42 @@ class Structured(eqx.Module):
     """What `FixedStructure` and `RotatedStructure` share: a spectrum of covariates and tasks.
 
     Attributes:
-        lam: λ_k, the eigenvalues of the covariates' covariance.
-        share: a_k = ω_k λ_k, the part of E y² along each; Σ a_k is the loss before training.
+        spectrum: eigenvalues λ of the covariates' covariance, and a = ω λ, the part of E y² along
+            each; Σa is the loss before training.
+        noise: σ.
+        nu, beta: ν and β of a power law; None of any other spectrum.
     """
 
-    lam: Float[Array, " dim"]
-    share: Float[Array, " dim"]
+    spectrum: Spectrum
     noise: Float[Array, ""]
     nu: Float[Array, ""] | None
     beta: Float[Array, ""] | None
     context: int | None = eqx.field(static=True)
     queries: int | None = eqx.field(static=True)
 
-    def _fill(self, nu, beta, dim, lam, omega, context, noise, queries) -> None:
+    def _fill(self, nu, beta, dim, lam, omega, spectrum, context, noise, queries, whole) -> None:
+        power = {"nu": nu, "beta": beta, "dim": dim}
+        given = [name for name, value in power.items() if value is not None]
         if (lam is None) != (omega is None):
             raise ValueError("lam and omega must be given together")
-        if (lam is None) == (nu is None and beta is None and dim is None):
-            raise ValueError("nu, beta and dim must be given, or lam and omega")
-        if lam is None:
-            if nu is None or beta is None or dim is None:
+        if bool(given) + (lam is not None) + (spectrum is not None) != 1:
+            raise ValueError("nu, beta and dim must be given, or lam and omega, or a spectrum")
+        self.nu = self.beta = None
+        if given:
+            if len(given) < 3:
                 raise ValueError("nu, beta and dim must be given together")
             self.nu = _number("nu", nu, 0.0, 20.0, open_low=True)
             self.beta = _number("beta", beta, 0.0, 20.0, open_low=True)
-            dim = validation.whole("dim", dim, 1, MAX_DIM)
-            self.lam, self.share = power_law(self.nu, self.beta, dim)
+            count = validation.whole("dim", dim, 1, MAX_ROWS if whole else MAX_DIM)
+            if validation.is_concrete(self.nu) and float(count) ** float(self.nu) > 1.0 / MIN_LAM:
+                raise ValueError(f"dim^nu must be at most 1e150, not {count}^{float(self.nu):g}")
+            self.spectrum = Spectrum.power(self.nu, self.beta, count, whole=whole)
+        elif spectrum is not None:
+            if not isinstance(spectrum, Spectrum) or spectrum.dim == math.inf:
+                raise ValueError("spectrum must be a deep_icl.Spectrum of finite dim")
+            self.spectrum = spectrum if not whole or spectrum.single else _one_by_one(spectrum)
         else:
-            self.nu = self.beta = None
-            self.lam = validation.floating("lam", lam)
-            if self.lam.ndim != 1 or self.lam.size == 0:
-                raise ValueError(f"lam must be one row of numbers, not shape {self.lam.shape}")
-            validation.within("lam", self.lam, MIN_LAM, 1e100)
-            weight = validation.floating("omega", omega)
-            validation.shaped("omega", weight, self.lam.shape)
-            validation.within("omega", weight, 0.0, 1e100)
-            _, row, column = unpacked(self.lam, weight)
-            self.share = stage(row * column)
+            self.spectrum = Spectrum.given(lam, omega)
         self.noise = _number("noise", noise, 0.0, 1e6)
         self.context = _limited("context", context, MAX_CONTEXT)
         self.queries = _limited("queries", queries, MAX_CONTEXT)
@@ -108,12 +111,33 @@ class Structured(eqx.Module):
     @property
     def dim(self) -> int:
         """D, the number of directions."""
-        return self.lam.shape[0]
+        return int(self.spectrum.dim)
+
+    @property
+    def rows(self) -> Spectrum:
+        """The spectrum with every direction by itself, of up to 10⁷."""
+        if self.spectrum.single:
+            return self.spectrum
+        if self.nu is None:
+            return _one_by_one(self.spectrum)
+        _whole_rows(self.dim)
+        return Spectrum.power(self.nu, self.beta, self.dim, whole=True)
+
+    @property
+    def lam(self) -> Float[Array, " dim"]:
+        """λ_k, the eigenvalues of the covariates' covariance."""
+        return self.rows.lam
+
+    @property
+    def share(self) -> Float[Array, " dim"]:
+        """a_k = ω_k λ_k, the part of E y² along each direction."""
+        return self.rows.share
 
     @property
     def omega(self) -> Float[Array, " dim"]:
         """ω_k, the second moments of the task vector."""
-        _, share, lam = unpacked(self.share, self.lam)
+        rows = self.rows
+        _, share, lam = unpacked(rows.share, rows.lam)
         return stage(share / lam)
 
 
@@ -130,7 +154,8 @@ class FixedStructure(Structured):
         context: P, the context length; None (or infinity) for contexts without end.
         noise: σ, the standard deviation of the context labels' noise.
         queries: K, the query tokens of a context; None for the mean over all queries.
-        lam, omega: the spectra λ and ω themselves, instead of ν, β and D.
+        lam, omega: the spectra λ and ω themselves, instead of ν, β and D; or
+        spectrum: both with multiplicities, a `Spectrum`.
 
     >>> FixedStructure(nu=1.25, beta=1.25, dim=128)
     FixedStructure(nu=1.25, beta=1.25, dim=128, noise=0)
@@ -147,8 +172,9 @@ class FixedStructure(Structured):
         *,
         lam=None,
         omega=None,
+        spectrum=None,
     ):
-        self._fill(nu, beta, dim, lam, omega, context, noise, queries)
+        self._fill(nu, beta, dim, lam, omega, spectrum, context, noise, queries, True)
 
     def __repr__(self) -> str:
         return _words(self, nu=self.nu, beta=self.beta, dim=self.dim, context=self.context)
@@ -163,17 +189,20 @@ class RotatedStructure(Structured):
     r"""A covariance that is rotated from context to context (RRS).
 
     ``x ~ N(0, O Λ Oᵀ)`` and ``b = O (w⊙s)`` with a Haar rotation O for each context; the spectra
-    are those of `FixedStructure`. A width N < D lets attention see a projection of rank N only.
+    are those of `FixedStructure`. A width N < D lets attention see a projection Π of rank N only,
+    ``Γ = γ (D/N) Π``: an embedding of unit variance, so that γ, the learning rate and the time mean
+    the same at every width and have a limit of large D.
 
     Args:
         nu: ν, the capacity exponent.
         beta: β, the source exponent.
-        dim: D.
+        dim: D, up to 10¹⁵ for a power law.
         width: N, from 1 to D; None for D.
         context: P, the context length; None (or infinity) for contexts without end.
         noise: σ, the standard deviation of the context labels' noise.
         queries: K, the query tokens of a context; None for the mean over all queries.
-        lam, omega: the spectra λ and ω themselves, instead of ν, β and D.
+        lam, omega: the spectra λ and ω themselves, instead of ν, β and D; or
+        spectrum: both with multiplicities, a `Spectrum`.
 
     >>> RotatedStructure(nu=1.25, beta=1.0, dim=200, width=60, context=100)
     RotatedStructure(nu=1.25, beta=1, dim=200, width=60, context=100, noise=0)
@@ -193,10 +222,13 @@ class RotatedStructure(Structured):
         *,
         lam=None,
         omega=None,
+        spectrum=None,
     ):
-        self._fill(nu, beta, dim, lam, omega, context, noise, queries)
+        self._fill(nu, beta, dim, lam, omega, spectrum, context, noise, queries, False)
         limited = _limited("width", width, self.dim)
         self.width = self.dim if limited is None else limited
+        if self.width < self.dim:
+            _tell_of_convention()
 
     def __repr__(self) -> str:
         narrow = self.width if self.width < self.dim else None
@@ -224,20 +256,59 @@ class Contexts(eqx.Module):
     covariance: Float[Array, "contexts dim dim"]
 
 
-def power_law(
-    nu: Float[Array, ""], beta: Float[Array, ""], dim: int
-) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
-    """``λ_k = k^-ν`` and ``a_k ∝ k^-(νβ+1)``, ``Σ a_k = 1``."""
-    xp, capacity, source = unpacked(nu, beta)
-    k = np.arange(1.0, dim + 1.0)
-    share = k ** -(capacity * source + 1.0)
-    return stage(k**-capacity), stage(share / xp.sum(share))
+def _one_by_one(spectrum: Spectrum) -> Spectrum:
+    """A spectrum of multiplicities, every direction by itself."""
+    dim = int(spectrum.dim)
+    _whole_rows(dim)
+    why = "it says how many directions there are"
+    validation.concrete("weight", spectrum.weight, why=why)
+    many = np.asarray(spectrum.weight)
+    each = np.repeat(np.arange(many.size), many.astype(int))
+    _, lam, share = unpacked(spectrum.lam, spectrum.share)
+    return Spectrum(stage(lam[each]), stage(share[each] / many[each]), stage(np.ones(dim)), dim)
+
+
+def _whole_rows(dim: int) -> None:
+    if dim > MAX_ROWS:
+        raise ValueError(
+            f"dim must be at most {MAX_ROWS} where every direction is needed, not {dim}: losses, "
+            "optima, floors and flows of a RotatedStructure work beyond"
+        )
+
+
+_told = {"convention": False}
+
+
+def _tell_of_convention() -> None:
+    """Once a process, of users' own calls: for one version, as γ and t have changed."""
+    frame, level = sys._getframe(2), 3
+    while frame.f_back is not None and _root(frame) in ("equinox", "jaxtyping", "beartype"):
+        frame, level = frame.f_back, level + 1
+    if _root(frame) == "solvable" or _told["convention"]:
+        return
+    _told["convention"] = True
+    warnings.warn(
+        "where width < dim, gamma, lr and t are now those of Γ = γ (D/N) Π, no longer of γ Π: "
+        "divide an old gamma by D/N, an old lr or t by (D/N)²",
+        ConventionWarning,
+        stacklevel=level,
+    )
+
+
+def _root(frame: Any) -> str:
+    return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+class ConventionWarning(FutureWarning):
+    """Numbers that users give have another meaning than in the version before."""
 
 
 def told(task: Task) -> dict[str, Any]:
     """The law, field by field, what is most telling first: for the words on a run's problem."""
-    names = ["alpha", "nu", "beta", "dim", "width", "context", "noise", "queries", "lam", "share"]
+    names = ["alpha", "nu", "beta", "dim", "width", "context", "noise", "queries"]
     fields = {name: getattr(task, name) for name in names if hasattr(task, name)}
+    if isinstance(task, Structured):
+        fields |= {name: getattr(task.spectrum, name) for name in ("lam", "share")}
     return {"law": type(task).__name__, **fields}
 
 

@@ -40,6 +40,25 @@ def antiderivative_matrix(count: int) -> np.ndarray:
 
 
 @cache
+def average_matrix(count: int) -> np.ndarray:
+    """From values at the Gauss nodes to the Chebyshev series of the mean over [0, x].
+
+    ``(1/x) ∫_0^x`` of their interpolant, without the difference of two ends: it keeps its digits as
+    x goes to 0.
+
+    Returns:
+        Matrix (count, count); the series is in T_n(2x − 1).
+    """
+    x, w = gauss_legendre(count)
+    degree = np.arange(count)
+    to_legendre = (2.0 * degree + 1.0)[:, None] * legendre.legvander(2.0 * x - 1.0, count - 1).T * w
+    places, to_series = chebyshev_fit(count)
+    # ∫_0^1 f(xu) du by the rule itself, exact for polynomials of this degree
+    inside = legendre.legvander(2.0 * places[:, None] * x - 1.0, count - 1)
+    return to_series @ np.einsum("pud,u->pd", inside, w) @ to_legendre
+
+
+@cache
 def chebyshev_fit(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Chebyshev points on (0, 1), and the matrix from values there to a series in T_n(2x − 1)."""
     angle = np.pi * (np.arange(count) + 0.5) / count

@@ -1,5 +1,6 @@
 """The figure that every described lab has: its witnesses against each other, a claim each."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..asking import Lab
@@ -20,7 +21,8 @@ NOTE = (
 def witnesses(lab: Lab) -> Figure:
     """The figure LAB/witnesses, at the lab's own showcase of a question."""
     question = lab.described().changed(**lab.showcase).settled()
-    asked = {name: value for name, value in question.flat().items() if value is not None}
+    # What is left out, or without end, is so by default.
+    asked = {n: x for n, x in question.flat().items() if x is not None and x != math.inf}
     seed, steps = asked.pop("seed", 0), asked["steps"]
     figure = Figure(
         f"{lab.name}/witnesses",
@@ -46,7 +48,8 @@ def witnesses(lab: Lab) -> Figure:
 
         return compared(lab, data)
 
-    able = [name for name in lab.witnesses if not lab.refusal(question, name)]
+    in_time = [name for name, who in lab.witnesses.items() if who.axis == "time"]
+    able = [name for name in in_time if not lab.refusal(question, name)]
     first = next((name for name in able if lab.witnesses[name].trains), "")
 
     @figure.claim(

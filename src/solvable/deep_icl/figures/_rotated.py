@@ -1,90 +1,13 @@
-"""What the figures of the rotated structure share: two kinds of training, and very many dims."""
+"""What the figures of the rotated structure share: training on contexts from several seeds."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ...reproduce import step
-from ...style import THEORY, TOKENS, TRAINING, colour
-from .. import Init, RotatedStructure, loss_curve, train
-from ..laws import spectrum
+from .. import Init, RotatedStructure, train
 from ..model import train_brute
-
-MANY = 10**8  # directions, where a law of many is asked for
-# Γ's mean diagonal against γ: what is left of 1/N, and of the noise of a few contexts a step.
-CLOSE = 0.03
-
-
-def many(nu: float, beta: float) -> RotatedStructure:
-    """A spectrum of 10⁸ directions, as the few hundred nodes that stand for it in sums.
-
-    Good for N = D and endless contexts in scalar time only, where the loss is a sum.
-    """
-    nodes = spectrum(nu, beta, MANY)
-    return RotatedStructure(lam=nodes.lam, omega=nodes.share / nodes.lam)
-
-
-def trained(
-    task: RotatedStructure,
-    depth: int,
-    rate: float,
-    settings: Mapping[str, Any],
-    start: float = 0.0,
-) -> xr.Dataset:
-    """Γ trained on fresh contexts, and the scalar γ on the equivalent with the same steps.
-
-    Args:
-        task: the law of contexts.
-        depth: L.
-        rate: the step size of Γ's entries.
-        settings: "steps", "batch" and "seed".
-        start: γ at the start.
-
-    Returns:
-        γ and losses of both at the same steps; `time` is the scalar γ's.
-    """
-    steps = settings["steps"]
-    how: dict[str, Any] = {
-        "depth": depth,
-        "lr": rate,
-        "steps": steps,
-        "log_every": max(1, steps // 100),
-        "time": "matrix",
-        "progress": step,
-    }
-    begin = Init(gamma=start)
-    brute = train_brute(task, begin, contexts=settings["batch"], seed=settings["seed"], **how)
-    small = train(task, begin, **how)
-    return xr.Dataset(
-        {
-            "tokens_loss": ("step", np.asarray(brute.loss)),
-            "tokens_gamma": ("step", np.asarray(brute.gamma)),
-            "train_loss": ("step", np.asarray(small.loss)),
-            "train_gamma": ("step", np.asarray(small.gamma)),
-        },
-        coords={"step": np.asarray(brute.step)},
-    )
-
-
-def flows(task: RotatedStructure, times: np.ndarray, depths: list[int]) -> np.ndarray:
-    """The loss along gradient flow, a row for each depth."""
-    return np.asarray(loss_curve(task, times, depths)).T
-
-
-def gamma_gap(data: xr.Dataset, of: str = "train_gamma", since: float = 0.1) -> float:
-    """The largest relative gap of Γ's mean diagonal from γ, from a part of the run on.
-
-    Before a tenth of it few contexts have been seen, and their noise is all there is.
-    """
-    later = data.sel(step=(data.step > 0) & (data.step >= since * data.step[-1]))
-    return float(abs(later.tokens_gamma / later[of] - 1.0).max())
-
-
-def gap_note(data: xr.Dataset, of: str = "train_gamma") -> str:
-    """The gap over the whole run, which the first few steps may dominate."""
-    return f"From the first step on the gap is {gamma_gap(data, of, 0.0):.4f}."
 
 
 def spaced(steps: np.ndarray, count: int = 12) -> np.ndarray:
@@ -93,15 +16,46 @@ def spaced(steps: np.ndarray, count: int = 12) -> np.ndarray:
     return np.unique(np.abs(steps[:, None] - wanted[None, :]).argmin(axis=0))
 
 
-def draw_trained(axes: Any, data: xr.Dataset, x: Any, k: int) -> None:
-    """Both kinds of training, against x; the marks are of Γ on contexts."""
-    axes.plot(x[1:], data.train_loss.values[1:], color=colour(k), **TRAINING)
-    marks = spaced(data.step.values)
-    axes.plot(x[marks], data.tokens_loss.values[marks], color=colour(k), **TOKENS)
+def repeated(task: RotatedStructure, depth: int, rate: float, settings: Any) -> xr.Dataset:
+    """Γ trained on fresh contexts from several seeds, and γ on the equivalent with the same steps.
+
+    Args:
+        task: the law of contexts.
+        depth: L.
+        rate: the step size of the entries of a Γ that stands for γΠ, as accounts list it: that of
+            γ (D/N) Π is (N/D)² of it.
+        settings: with `steps`, `batch`, `seeds` (how many) and `seed` (the first).
+
+    Returns:
+        γ and losses at the same steps, of every seed and of the equivalent; `time` is γ's own.
+    """
+    lr = rate * (task.width / task.dim) ** 2
+    how: dict[str, Any] = {"depth": depth, "lr": lr, "steps": settings.steps, "time": "matrix"}
+    how |= {"log_every": max(1, settings.steps // 50), "progress": step}
+    begin, first = Init(gamma=0.0), settings.seed
+    seeds = range(first, first + settings.seeds)
+    runs = [train_brute(task, begin, contexts=settings.batch, seed=n, **how) for n in seeds]
+    small = train(task, begin, **how)
+    both = ("run", "step")
+    return xr.Dataset(
+        {
+            "tokens_loss": (both, np.stack([np.asarray(run.loss) for run in runs])),
+            "tokens_gamma": (both, np.stack([np.asarray(run.gamma) for run in runs])),
+            "train_loss": ("step", np.asarray(small.loss)),
+            "train_gamma": ("step", np.asarray(small.gamma)),
+            "time": ("step", lr / task.width * np.asarray(small.step)),
+        },
+        coords={"step": np.asarray(small.step)},
+    )
 
 
-def draw_kinds(axes: Any, training: str = "training of γ", tokens: str = "Γ on contexts") -> None:
-    """The three kinds of lines, for a legend."""
-    axes.plot([], [], color="0.3", label="gradient flow", **THEORY)
-    axes.plot([], [], color="0.3", label=training, **TRAINING)
-    axes.plot([], [], color="0.3", label=tokens, **TOKENS)
+def seeds_gap(data: xr.Dataset, of: str = "train_gamma") -> tuple[float, float]:
+    """The largest relative gap of the seeds' mean γ, and the standard error there.
+
+    From a tenth of the run on: before, few contexts have been seen.
+    """
+    later = data.sel(step=(data.step > 0) & (data.step >= 0.1 * data.step[-1]))
+    ratio = later.tokens_gamma / later[of]
+    gap, error = abs(ratio.mean("run") - 1.0), ratio.std("run", ddof=1) / ratio.sizes["run"] ** 0.5
+    worst = gap.argmax(...)
+    return float(gap.isel(worst)), float(error.isel(worst))

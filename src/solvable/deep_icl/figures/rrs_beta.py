@@ -1,218 +1,146 @@
 """Rotated structure: the loss in training time for several source exponents β."""
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, stage, worst_ratio
-from ...style import LAW, THEORY, colour, loglog, panels
-from .. import RotatedStructure, draw_spectra, gamma_curve, loss
-from ..laws import law
-from ._rotated import (
-    CLOSE,
-    MANY,
-    draw_kinds,
-    draw_trained,
-    flows,
-    gamma_gap,
-    gap_note,
-    trained,
-)
-from ._say import say
+from ...reproduce import Figure, near, settings_of, worst_ratio
+from ...reproduce.panels import Panel, drawn, entry, law, level, line, theory, tokens
+from ...style import LAW, THEORY, TOKENS
+from .. import RotatedStructure, draw_spectra, gamma_curve, loss, loss_curve
+from .. import law as law_of
+from ._rotated import repeated, seeds_gap, spaced
 
-NU, DIM, DEPTH, CONTEXT = 1.5, 64, 8, 512
-BETAS = (0.5, 1.0, 1.5, 2.0)
-RATE = 5.0  # of Γ's entries
-TIME = 2000 * RATE / DIM  # scalar time at the end of the listed run
-LATE = 1e7  # where the exponents of many directions are read
-# Errors of the equivalent are of order 1/D and 1/P, the rest is the draw's.
-NEAR = 1.0 / DIM + 1.0 / CONTEXT
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"trained": [1.0], "steps": 250, "batch": 8, "seed": 0, "contexts": 40},
-    "default": {"trained": list(BETAS), "steps": 1000, "batch": 8, "seed": 0, "contexts": 200},
-    "full": {"trained": list(BETAS), "steps": 2000, "batch": 256, "seed": 0, "contexts": 2000},
-}
-
-
-def _task(beta: float) -> RotatedStructure:
-    return RotatedStructure(NU, beta, DIM, context=CONTEXT)
-
-
-def _flows() -> xr.Dataset:
-    """The flow of the equivalent at the listed size."""
-    times = np.geomspace(0.05, TIME, 60)
-    rows = [flows(_task(beta), times, [DEPTH])[0] for beta in BETAS]
-    return xr.Dataset(
-        {"flow": (("beta", "time"), np.asarray(rows))}, coords={"beta": list(BETAS), "time": times}
-    )
-
-
-def _laws() -> xr.Dataset:
-    """Endless depth, context and directions: local exponents, and losses over the laws."""
-    late = np.geomspace(1.0, 1e8, 65)
-    laws = [law("time", NU, beta, MANY) for beta in BETAS]
-    return xr.Dataset(
-        {
-            "endless": (("beta", "late"), np.asarray([one.loss(late) for one in laws])),
-            "fall": (("beta", "late"), np.asarray([one.local_exponent(late) for one in laws])),
-            "power": (("beta", "late"), np.asarray([one(late) for one in laws])),
-            "exponent": ("beta", np.asarray([one.exponent for one in laws])),
-            "measured": ("beta", np.asarray([one.at(LATE)[1] for one in laws])),
-        },
-        coords={"beta": list(BETAS), "late": late},
-    )
-
-
-def _drawn(settings: Mapping[str, Any]) -> xr.Dataset:
-    """Mean losses of drawn contexts at γ along the flow, beside the equivalent's."""
-    at = np.array([1.0, 10.0, TIME])
-    mean, error, theory = [], [], []
-    for beta in BETAS:
-        gamma = np.asarray(gamma_curve(_task(beta), at, DEPTH))
-        spectra = draw_spectra(_task(beta), settings["contexts"], seed=settings["seed"])
-        values = spectra.loss(gamma=gamma, depth=DEPTH)
-        mean.append(values.mean(axis=-1))
-        error.append(values.std(axis=-1, ddof=1) / np.sqrt(settings["contexts"]))
-        theory.append(np.asarray(loss(_task(beta), gamma=gamma, depth=DEPTH)))
-    return xr.Dataset(
-        {
-            "drawn": (("beta", "at"), np.asarray(mean)),
-            "drawn_error": (("beta", "at"), np.asarray(error)),
-            "drawn_theory": (("beta", "at"), np.asarray(theory)),
-        },
-        coords={"beta": list(BETAS), "at": at},
-    )
-
-
-def compute(size: Size) -> xr.Dataset:
-    """Flows, laws, drawn contexts and both kinds of training."""
-    settings = SETTINGS[size]
-    runs = [
-        stage(f"trained-{beta:g}", lambda beta=beta: trained(_task(beta), DEPTH, RATE, settings))
-        for beta in settings["trained"]
-    ]
-    return xr.merge(
-        [
-            stage("flows", _flows),
-            stage("laws", _laws),
-            stage("drawn", lambda: _drawn(settings)),
-            xr.concat(runs, xr.IndexVariable("trained", settings["trained"])),
-        ]
-    )
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """The listed size, very many directions, and local exponents."""
-    figure, (listed, endless, slope) = panels(3)
-    for k, beta in enumerate(data.beta.values):
-        here, words = data.sel(beta=beta), rf"$\beta = {beta:g}$"
-        listed.plot(data.time, here.flow, color=colour(k), label=words, **THEORY)
-        if beta in data.trained.values:
-            run = data.sel(trained=beta)
-            draw_trained(listed, run, RATE / DIM * data.step.values, k)
-        endless.plot(data.late, here.endless, color=colour(k), label=words)
-        endless.plot(data.late, here.power, **LAW)
-        slope.plot(data.late, here.fall, color=colour(k), label=words)
-        slope.axhline(float(here.exponent), **LAW)
-    draw_kinds(listed)
-    loglog(listed, "t", r"\mathcal{L}", f"$L = {DEPTH}$, $D = {DIM}$, $P = {CONTEXT}$")
-    listed.legend(fontsize=7.0, loc="lower left")
-    endless.plot([], [], label=r"$c\,\gamma(t)^{-\beta}$", **LAW)
-    loglog(endless, "t", r"\mathcal{L}", "$L = P = \\infty$, $D = 10^8$")
-    endless.legend(fontsize=7.5, loc="lower left")
-    slope.plot([], [], label=r"$\beta/(2+\beta)$", **LAW)
-    slope.set_xscale("log")
-    slope.set_ylim(0.0, 1.0)
-    slope.set_xlabel("$t$")
-    slope.set_ylabel("local exponent")
-    slope.set_title("$L = P = \\infty$, $D = 10^8$", fontsize=9.0)
-    slope.legend(fontsize=7.5, ncols=2, loc="upper right")
-    return figure
-
-
-_say = partial(say, "rrs-beta")
-POWERS = {
-    beta: _say(
-        "reported",
-        f"exponent-{beta:g}",
-        f"At β = {beta:g} the loss falls as t^-β/(2+β) (local exponent at t = 10⁷, D = 10⁸, "
-        "L = P = ∞).",
-        "accounts: RRS β sweep",
-    )
-    for beta in BETAS
-}
-ORDER = _say(
-    "new",
-    "order",
-    "The larger β, the lower the loss at the end of the listed run (smallest ratio of the losses "
-    f"of neighbouring β, L = {DEPTH}, D = {DIM}).",
-    "ours",
-)
-DRAWN = _say(
-    "check",
-    "drawn",
-    "The equivalent is the mean over drawn contexts of P = 512 tokens (largest relative gap "
-    "along the flow beyond 3 standard errors, all β).",
-)
-TOKENS_CLAIM = _say(
-    "check",
-    "tokens",
-    "Γ trained on fresh contexts stays γI with the γ of the equivalent (largest relative gap of "
-    "its mean diagonal from a tenth of the runs on).",
-)
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """An exponent for every β, and the witnesses of the listed size."""
-    ends = data.flow.isel(time=-1).values
-    beyond = abs(data.drawn / data.drawn_theory - 1.0) - 3.0 * data.drawn_error / data.drawn_theory
-    trained_at = ", ".join(f"{beta:g}" for beta in data.trained.values)
-    return [
-        *(
-            statement.judge(data.exponent.sel(beta=beta), data.measured.sel(beta=beta), 1e-3)
-            for beta, statement in POWERS.items()
-        ),
-        ORDER.judge(1.0, (ends[:-1] / ends[1:]).min(), "at least"),
-        DRAWN.judge(
-            0.0,
-            max(float(beyond.max()), 0.0),
-            NEAR,
-            note=f"Largest gap {worst_ratio(data.drawn, data.drawn_theory):.4f}.",
-        ),
-        TOKENS_CLAIM.judge(
-            0.0,
-            gamma_gap(data),
-            CLOSE,
-            note=f"β = {trained_at}; {int(data.step[-1])} steps of η = {RATE:g}. {gap_note(data)}",
-        ),
-    ]
-
-
-FIGURE = Figure(
-    id="deep_icl/rrs-beta",
-    title="Rotated structure: the loss in training time for several source exponents",
-    settings=SETTINGS,
-    constants={
-        "nu": NU,
-        "betas": BETAS,
-        "dim": DIM,
-        "depth": DEPTH,
-        "context": CONTEXT,
-        "rate": RATE,
+fig = Figure(
+    "deep_icl/rrs-beta",
+    "Rotated structure: the loss in training time for several source exponents",
+    settings={
+        "quick": {"trained": (1.0,), "steps": 60, "batch": 8, "contexts": 60},
+        "default": {"trained": (0.5, 2.0), "steps": 150, "batch": 8, "contexts": 300},
+        "full": {"trained": (0.5, 1.0, 1.5, 2.0), "steps": 2000, "batch": 256, "contexts": 3000},
     },
-    statements=(*POWERS.values(), ORDER, DRAWN, TOKENS_CLAIM),
-    compute=compute,
-    draw=draw,
-    claims=claims,
+    constants={"nu": 1.5, "betas": (0.5, 1.0, 1.5, 2.0), "dim": 64, "depth": 8, "context": 512}
+    | {"rate": 5.0, "listed": 2000, "many": 10**8, "seeds": 4},
     note=(
         "ν = 1.5, D = 64, L = 8, P = 512; which β were swept is not known, these are ours. t is "
-        "the time of the scalar γ, of which a step of Γ with η = 5 is η/D. Listed are B = 256 "
-        "contexts a step and T = 2000 steps, which only the full size trains; below it B = 8 and "
-        "fewer steps. At this size the loss bends away from its power law before the end: the "
-        "exponents are those of 10⁸ directions, endless contexts and depth."
+        "the time of the scalar γ, of which a step of Γ with η = 5 is η/D. Ports have B = 256 "
+        "contexts a step and T = 2000 steps, as full size does; below it B = 8 and fewer steps. At "
+        "this size the loss bends away from its power law before the end: the exponents are those "
+        "of 10⁸ directions, endless contexts and depth."
     ),
 )
+
+
+def _task(settings: Any, beta: float) -> RotatedStructure:
+    return RotatedStructure(settings.nu, beta, settings.dim, context=settings.context)
+
+
+@fig.data
+def flows(settings: Any) -> xr.Dataset:
+    """The flow of the equivalent, and along it the mean over drawn contexts."""
+    end = settings.listed * settings.rate / settings.dim
+    parts: list[xr.Dataset] = []
+    times, at, depth = np.geomspace(0.05, end, 60), np.array([1.0, 10.0, end]), settings.depth
+    for beta in settings.betas:
+        task = _task(settings, beta)
+        gamma = np.asarray(gamma_curve(task, at, depth))
+        contexts = draw_spectra(task, settings.contexts, seed=settings.seed)
+        values = contexts.loss(gamma=gamma, depth=depth)
+        found = {"flow": ("time", np.asarray(loss_curve(task, times, depth)))}
+        found["drawn"] = ("at", values.mean(axis=-1))
+        found["error"] = ("at", values.std(axis=-1, ddof=1) / settings.contexts**0.5)
+        found["told"] = ("at", np.asarray(loss(task, gamma=gamma, depth=depth)))
+        parts.append(xr.Dataset(found, coords={"time": times, "at": at}))
+    return xr.concat(parts, xr.IndexVariable("beta", list(settings.betas)))
+
+
+@fig.data
+def laws(settings: Any) -> xr.Dataset:
+    """Endless depth, context and directions: losses, local exponents, and the laws."""
+    late = np.geomspace(1.0, 1e8, 65)
+    every = [law_of("time", settings.nu, beta, settings.many) for beta in settings.betas]
+    rows = {"endless": [one.loss(late) for one in every], "power": [one(late) for one in every]}
+    rows["local"] = [one.local_exponent(late) for one in every]
+    found = {name: (("beta", "late"), np.asarray(row)) for name, row in rows.items()}
+    return xr.Dataset(found, coords={"beta": list(settings.betas), "late": late})
+
+
+@fig.data
+def trained(settings: Any) -> xr.Dataset:
+    """Γ on fresh contexts, once a seed, and γ alone on the equivalent."""
+    runs = [
+        repeated(_task(settings, beta), settings.depth, settings.rate, settings).drop_vars("time")
+        for beta in settings.trained
+    ]
+    return xr.concat(runs, xr.IndexVariable("trained", list(settings.trained)))
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """The listed size, very many directions, and local exponents."""
+    settings, steps = settings_of(d), d.step.values
+    marks = spaced(steps)
+    listed, endless, slopes = [], [], []
+    for k, beta in enumerate(settings.betas):
+        here, words = d.sel(beta=beta), rf"$\beta = {beta:g}$"
+        listed.append(theory(d.time, here.flow, words, k))
+        if beta in settings.trained:
+            mean = d.tokens_loss.sel(trained=beta).mean("run").values
+            listed.append(tokens(settings.rate / settings.dim * steps[marks], mean[marks], k=k))
+        listed.append(tokens(d["at"], here.drawn, k=k, marker="s"))
+        endless += [line(d.late, here.endless, words, k), law(d.late, here.power)]
+        slopes += [line(d.late, here.local, words, k), level(beta / (2.0 + beta), **LAW)]
+    listed.append(entry("gradient flow", color="0.3", **THEORY))
+    listed.append(entry("Γ trained on contexts", color="0.3", **TOKENS))
+    listed.append(entry("drawn contexts", color="0.3", **(TOKENS | {"marker": "s"})))
+    endless.append(law([], [], r"$c\,\gamma(t)^{-\beta}$"))
+    slopes.append(law([], [], r"$\beta/(2+\beta)$"))
+    size = f"$L = {settings.depth}$, $D = {settings.dim}$, $P = {settings.context}$"
+    many, loss_of = r"$L = P = \infty$, $D = 10^8$", r"$\mathcal{L}$"
+    each: dict[str, Any] = {"log": "xy", "legend": 7.0, "where": "lower left"}
+    two = [lambda axes: axes.legend(fontsize=7.5, ncols=2, loc="upper right")]
+    third: dict[str, Any] = {"log": "x", "ylim": (0.0, 1.0), "legend": 0, "more": two}
+    return drawn(
+        Panel("$t$", loss_of, listed, title=size, **each),
+        Panel("$t$", loss_of, endless, title=many, **each),
+        Panel("$t$", "local exponent", slopes, title=many, **third),
+    )
+
+
+@fig.claim("reported", "accounts: RRS, sweep of β", word="exponent-{x:g}", over="betas")
+def exponent(d, x):
+    """At β = {x:g} the loss falls as t^(−β/(2+β)) (local exponent at t = 10⁷, D = 10⁸, L = P =
+    ∞)."""
+    found = d.local.sel(beta=x).sel(late=1e7, method="nearest")
+    because = "swings as single directions are learned are over, and those of D = 10⁸ are far"
+    return near(found, x / (2.0 + x), 1e-4, because=because)
+
+
+@fig.claim("check", "derived", word="drawn")
+def on_drawn(d):
+    """The equivalent is the mean over drawn contexts of P = {context} tokens (largest relative gap
+    along the flow beyond 3 standard errors, all β)."""
+    settings = settings_of(d)
+    beyond = abs(d.drawn / d.told - 1.0) - 3.0 * d.error / d.told
+    because = "1/D + 1/P, the order of the equivalent's error"
+    words = f"Largest gap {worst_ratio(d.drawn, d.told):.4f}; {settings.contexts} contexts."
+    slack = 1.0 / settings.dim + 1.0 / settings.context
+    return near(max(float(beyond.max()), 0.0), 0.0, slack, because=because, note=words)
+
+
+@fig.claim("check", "derived", word="tokens")
+def on_tokens(d):
+    """Γ trained on fresh contexts stays γI with the γ of the equivalent (largest relative gap of
+    its mean diagonal, mean over seeds, from a tenth of the runs on)."""
+    settings = settings_of(d)
+    gap, error = seeds_gap(d)
+    because = "1/N, the order of what is left out; 3 standard errors over seeds"
+    at = ", ".join(f"{beta:g}" for beta in settings.trained)
+    words = f"β = {at}; {settings.seeds} seeds, {settings.steps} steps of η = {settings.rate:g}; "
+    words += f"standard error {error:.4f}."
+    return near(gap, 0.0, 1.0 / settings.dim + 3.0 * error, because=because, note=words)
+
+
+FIGURE = fig

@@ -1,274 +1,181 @@
 """Rotated structure: the loss as a function of γ, and its minimum against the depth."""
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 from scipy.special import gamma as gamma_function
+from scipy.special import zeta
 
-from ...reproduce import Claim, Figure, Size, stage
-from ...style import LAW, THEORY, TOKENS, TRAINING, colour, loglog, panels
+from ...reproduce import Figure, at_most, near, settings_of
+from ...reproduce.panels import Panel, drawn, law, level, line, theory, tokens, training
+from ...style import LAW
 from .. import RotatedStructure, loss, optimum
-from ..laws import law, spectrum
-from ._rotated import CLOSE, MANY, many, spaced, trained
-from ._say import ACCOUNTS, say
+from .. import law as law_of
+from ._rotated import repeated, spaced
 
-NU, BETA, DIM = 1.5, 0.8, 64
-# Minima and c* = γ*λ₁/L at L = 1, 2, 4, …, 64, of an earlier computation of ours.
-MINIMA = (
-    0.20110308,
-    0.12141224,
-    0.064530199,
-    0.033455674,
-    0.01677787,
-    0.0079113871,
-    0.0032827688,
-)
-STEPS = (1.072333, 1.302147, 1.487871, 1.651940, 1.777956, 1.865043, 1.920543)
-DEPTHS = [1, 2, 4, 8, 16, 32, 64]
-DEEP = 256  # where the amplitude is judged
-DEEPEST = 2**20  # and the limits
-TRAINED = 4  # L
-SETTINGS: Mapping[Size, Mapping[str, Any]] = {
-    "quick": {"gammas": 120, "rate": 32.0, "steps": 300, "batch": 8, "seed": 0},
-    "default": {"gammas": 400, "rate": 32.0, "steps": 1500, "batch": 16, "seed": 0},
-    "full": {"gammas": 2000, "rate": 8.0, "steps": 20_000, "batch": 128, "seed": 0},
-}
-
-
-def _task() -> RotatedStructure:
-    return RotatedStructure(NU, BETA, DIM)
-
-
-def _landscape(settings: Mapping[str, Any]) -> xr.Dataset:
-    """𝓛(γ) at every depth, its least curvature, and its minimum."""
-    task = _task()
-    gammas = np.geomspace(1e-2, 1e3, settings["gammas"])
-    values = np.asarray(loss(task, gamma=gammas, depth=DEPTHS)).T
-    best = optimum(task, DEPTHS)
-
-    def bend(depth: int) -> np.ndarray:
-        """𝓛″ over 𝓛, at every γ."""
-        second = jax.grad(jax.grad(lambda g: loss(task, gamma=g, depth=depth)))
-        return np.asarray(jax.vmap(second)(jnp.asarray(gammas)))
-
-    curvature = np.stack([bend(depth) for depth in DEPTHS]) / values
-    return xr.Dataset(
-        {
-            "loss": (("depth", "gamma"), values),
-            "curvature": (("depth", "gamma"), curvature),
-            "best_gamma": ("depth", np.asarray(best.gamma)),
-            "best_loss": ("depth", np.asarray(best.loss)),
-        },
-        coords={"depth": DEPTHS, "gamma": gammas},
-    )
-
-
-def _many() -> xr.Dataset:
-    """Minima of very many directions, up to great depths."""
-    task, floor = many(NU, BETA), law("depth", NU, BETA, MANY)
-    deep = (2 ** np.arange(21)).tolist()
-    best = optimum(task, deep)
-    flat = [float(loss(task, gamma=float(depth), depth=depth)) for depth in deep]
-    step_size = np.asarray(best.gamma) / np.asarray(deep)
-    front = gamma_function(BETA) / (NU * spectrum(NU, BETA, MANY).normaliser)
-    return xr.Dataset(
-        {
-            "deep_loss": ("deep", np.asarray(best.loss)),
-            "deep_step_size": ("deep", step_size),
-            "deep_flat": ("deep", np.asarray(flat)),
-            "deep_form": ("deep", front * (2.0 * step_size * np.asarray(deep)) ** -BETA),
-            "deep_fall": ("deep", floor.local_exponent(np.asarray(deep, float))),
-        },
-        coords={"deep": deep},
-    )
-
-
-def compute(size: Size) -> xr.Dataset:
-    """The landscape, its minima, and training from γ = L/λ₁."""
-    settings = SETTINGS[size]
-
-    def run() -> xr.Dataset:
-        return trained(_task(), TRAINED, settings["rate"], settings, start=float(TRAINED))
-
-    return xr.merge(
-        [
-            stage("landscape", lambda: _landscape(settings)),
-            stage("many", _many),
-            stage("trained", run),
-        ]
-    )
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
-    """𝓛(γ), the minima against L, and γ*λ₁/L."""
-    figure, (landscape, minima, sizes) = panels(3)
-    for k, depth in enumerate(data.depth.values):
-        here = data.sel(depth=depth)
-        landscape.plot(
-            data.gamma, here.loss, color=colour(k), label=f"$L = {depth}$", linewidth=1.2
-        )
-        landscape.plot(here.best_gamma, here.best_loss, color=colour(k), **TOKENS)
-    loglog(landscape, r"\gamma", r"\mathcal{L}", f"$D = {DIM}$")
-    landscape.set_ylim(1e-3, 3.0)
-    landscape.legend(fontsize=7.0, ncols=2, loc="lower left")
-    shallow = data.sel(deep=slice(1, 1024))
-    minima.plot(data.depth, data.best_loss, color=colour(0), label=f"min, $D = {DIM}$", **TOKENS)
-    minima.plot(
-        shallow.deep, shallow.deep_loss, color=colour(1), label="min, $D = 10^8$", **TRAINING
-    )
-    words = r"$\Gamma(\beta)/(\nu Z)\,(2c^*L)^{-\beta}$"
-    minima.plot(shallow.deep, shallow.deep_form, color=colour(1), label=words, **THEORY)
-    minima.plot(
-        shallow.deep, shallow.deep_flat, color=colour(2), label=r"at $\gamma = L/\lambda_1$"
-    )
-    power = 0.55 * float(shallow.deep_loss[-1]) * (shallow.deep / 1024.0) ** -BETA
-    minima.plot(shallow.deep, power, label=r"$L^{-\beta}$", **LAW)
-    loglog(minima, "L", r"\mathcal{L}")
-    minima.legend(fontsize=7.0, loc="lower left")
-    sizes.plot(
-        data.depth, data.best_gamma / data.depth, color=colour(0), label=f"$D = {DIM}$", **TOKENS
-    )
-    sizes.plot(data.deep, data.deep_step_size, color=colour(1), label="$D = 10^8$", **TRAINING)
-    steps = data.step.values
-    marks = spaced(steps)
-    inset = sizes.inset_axes((0.5, 0.17, 0.47, 0.36))
-    inset.plot(steps, data.train_gamma / TRAINED, color=colour(3), **TRAINING)
-    inset.plot(steps[marks], data.tokens_gamma.values[marks] / TRAINED, color=colour(3), **TOKENS)
-    inset.axhline(float(data.best_gamma.sel(depth=TRAINED)) / TRAINED, **LAW)
-    inset.set_title(f"Γ on contexts, $L = {TRAINED}$", fontsize=7.0, pad=2.0)
-    inset.set_xlabel("step", fontsize=7.0, labelpad=1.0)
-    inset.tick_params(labelsize=6.5)
-    sizes.axhline(2.0, label="2", **LAW)
-    sizes.set_xscale("log")
-    sizes.set_ylim(0.95, 2.1)
-    sizes.set_xlabel("$L$")
-    sizes.set_ylabel(r"$c^* = \gamma^*\lambda_1/L$")
-    sizes.legend(fontsize=7.5, loc="upper right", bbox_to_anchor=(1.0, 0.92))
-    return figure
-
-
-_say = partial(say, "rrs-landscape")
-CONVEX = _say(
-    "new",
-    "convex",
-    "𝓛 is convex in γ (the least 𝓛″/𝓛 over γ from 0.01 to 1000, all depths).",
-)
-LEAST = _say(
-    "regression",
-    "minima",
-    "The minima at L = 1, 2, 4, …, 64 are those of an earlier computation (largest gap; eight "
-    "decimals are known).",
-    "an earlier computation",
-)
-BEST = _say(
-    "regression",
-    "steps",
-    "So are c* = γ*λ₁/L (largest gap; six decimals are known).",
-    "an earlier computation",
-)
-POWER = _say(
-    "reported",
-    "depth",
-    f"The minimum falls as L^-β (local exponent at L = 2²⁰, D = 10⁸, β = {BETA}).",
-    "accounts: RRS landscape figure",
-)
-LIMIT = _say(
-    "new",
-    "limit",
-    "γ*λ₁/L tends to 2, the edge of stability (L = 2²⁰, D = 10⁸).",
-)
-LIMIT_REPORTED = _say(
-    "reported",
-    "limit-reported",
-    "The minimum is reported to be at γ* ≈ L/λ₁ (γ*λ₁/L at L = 2²⁰, D = 10⁸).",
-    "accounts: RRS depth law",
-    known="fails",
-)
-COST = _say(
-    "new",
-    "cost",
-    "γ = L/λ₁ costs a factor 2^β at great depth (its loss over the least one, L = 2²⁰, D = 10⁸).",
-)
-FORM = _say(
-    "new",
-    "amplitude",
-    f"The minimum is Γ(β)/(νZ)(2c*L)^-β: nothing is fitted (relative gap at L = {DEEP}, D = 10⁸).",
-)
-TOKENS_CLAIM = _say(
-    "check",
-    "tokens",
-    "Γ trained on fresh contexts from L/λ₁ goes on towards c*, as γ alone does (its mean diagonal "
-    f"times λ₁/L, mean over the last quarter of the run, L = {TRAINED}).",
-)
-
-
-def claims(data: xr.Dataset) -> list[Claim]:
-    """Convexity, the minima and their law, and where training ends."""
-    last = data.isel(deep=-1)
-    best = (data.best_gamma / data.depth).values
-    goal = float(data.best_gamma.sel(depth=TRAINED)) / TRAINED
-    late = slice(-(len(data.step) // 4), None)
-    tokens = float(data.tokens_gamma[late].mean()) / TRAINED
-    alone = float(data.train_gamma[late].mean()) / TRAINED
-    return [
-        CONVEX.judge(0.0, data.curvature.min(), "at least"),
-        LEAST.judge(0.0, np.abs(data.best_loss.values - np.array(MINIMA)).max(), 6e-9),
-        BEST.judge(0.0, np.abs(best - np.array(STEPS)).max(), 6e-7),
-        POWER.judge(BETA, last.deep_fall, 1e-3),
-        LIMIT.judge(2.0, last.deep_step_size, 1e-3),
-        LIMIT_REPORTED.judge(
-            1.0,
-            last.deep_step_size,
-            1e-3,
-            note=f"{ACCOUNTS} It may be meant as a scaling estimate, and the exponent in depth is "
-            "not affected. At γ = L/λ₁ the first direction is learned fully, but all others gain "
-            "from a larger γ, up to the edge of stability, 2L/λ₁.",
-        ),
-        COST.judge(
-            2.0**BETA,
-            last.deep_flat / last.deep_loss,
-            0.01,
-            note="The loss falls as γ^-β up to the edge of stability, at twice that γ.",
-        ),
-        FORM.judge(0.0, abs(data.deep_form / data.deep_loss - 1.0).sel(deep=DEEP), 1e-3),
-        TOKENS_CLAIM.judge(
-            alone,
-            tokens,
-            CLOSE * alone,
-            note=f"{int(data.step[-1])} steps; c* = {goal:.4f}.",
-        ),
-    ]
-
-
-FIGURE = Figure(
-    id="deep_icl/rrs-landscape",
-    title="Rotated structure: the loss landscape in γ, and its minimum against the depth",
-    settings=SETTINGS,
-    constants={"nu": NU, "beta": BETA, "dim": DIM, "depths": DEPTHS, "trained": TRAINED},
-    statements=(
-        CONVEX,
-        LEAST,
-        BEST,
-        POWER,
-        LIMIT,
-        LIMIT_REPORTED,
-        COST,
-        FORM,
-        TOKENS_CLAIM,
-    ),
-    compute=compute,
-    draw=draw,
-    claims=claims,
+fig = Figure(
+    "deep_icl/rrs-landscape",
+    "Rotated structure: the loss landscape in γ, and its minimum against the depth",
+    settings={
+        "quick": {"gammas": 120, "rate": 16.0, "steps": 150, "batch": 32},
+        "default": {"gammas": 400, "rate": 32.0, "steps": 300, "batch": 64},
+        "full": {"gammas": 2000, "rate": 16.0, "steps": 20_000, "batch": 128},
+    },
+    constants={"nu": 1.5, "beta": 0.8, "dim": 64, "depths": (1, 2, 4, 8, 16, 32, 64), "trained": 4}
+    | {"many": 10**8, "deepest": 20, "deep": 8, "seeds": 4},  # log₂ of L
     note=(
-        "ν = 1.5, β = 0.8, D = 64, γ from 0.01 to 1000, endless contexts. Limits in the depth are "
-        "those of 10⁸ directions, for which a few hundred nodes stand in the sums; with D = 64 the "
-        "minimum falls faster than L^-β once γ* exceeds 1/λ_D. Training of the matrix Γ is ours: "
-        "it starts at γ = L/λ₁, near which accounts have the minimum."
+        "Of this law the abstract says, as a summary quotes it: “Alternatively, in the RRS setting "
+        "where covariances change across contexts, increasing the depth leads to significant "
+        "improvements in ICL, even at infinite context length.” ν = 1.5, β = 0.8, D = 64, γ from "
+        "0.01 to 1000, endless contexts. 𝓛 is a sum of even powers and so convex in γ: gradient "
+        "flow ends at its one minimum. Limits in the depth are those of 10⁸ directions; with D = "
+        "64 the minimum falls faster than L^-β once γ* exceeds 1/λ_D. Training of Γ is ours."
     ),
 )
+
+
+def _task(settings: Any) -> RotatedStructure:
+    return RotatedStructure(settings.nu, settings.beta, settings.dim)
+
+
+@fig.data
+def landscape(settings: Any) -> xr.Dataset:
+    """𝓛(γ) at every depth, and its minimum."""
+    task, depths = _task(settings), list(settings.depths)
+    gammas, best = np.geomspace(1e-2, 1e3, settings.gammas), optimum(task, depths)
+    values = np.asarray(loss(task, gamma=gammas, depth=depths)).T
+    found = {"loss": (("depth", "gamma"), values), "best": ("depth", np.asarray(best.gamma))}
+    found["least"] = ("depth", np.asarray(best.loss))
+    return xr.Dataset(found, coords={"depth": depths, "gamma": gammas})
+
+
+@fig.data
+def many(settings: Any) -> xr.Dataset:
+    """Minima of very many directions, up to great depths."""
+    task = RotatedStructure(settings.nu, settings.beta, settings.many)
+    deep = 2 ** np.arange(settings.deepest + 1)
+    best = optimum(task, deep.tolist())
+    floor = law_of("depth", settings.nu, settings.beta, settings.many)
+    found = {"deep_loss": np.asarray(best.loss), "deep_size": np.asarray(best.gamma) / deep}
+    found["one_step"] = np.asarray([loss(task, gamma=float(n), depth=n) for n in deep.tolist()])
+    found["local"] = floor.local_exponent(deep.astype(float))
+    return xr.Dataset({name: ("deep", x) for name, x in found.items()}, coords={"deep": deep})
+
+
+@fig.data
+def trained(settings: Any) -> xr.Dataset:
+    """Γ on fresh contexts, once a seed, and γ alone."""
+    return repeated(_task(settings), settings.trained, settings.rate, settings).drop_vars("time")
+
+
+def _amplitude(d: xr.Dataset) -> Any:
+    """``Γ(β)/(νZ) (2c*L)^-β``."""
+    nu, beta = settings_of(d).nu, settings_of(d).beta
+    front = gamma_function(beta) / (nu * zeta(nu * beta + 1.0))
+    return front * (2.0 * d.deep_size * d.deep) ** -beta
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """𝓛(γ) with training's way there, the minima against L, and γ*λ₁/L."""
+    settings, curves, marks = settings_of(d), [], spaced(d.step.values)
+    for k, depth in enumerate(settings.depths):
+        here = d.sel(depth=depth)
+        curves.append(line(d.gamma, here.loss, f"$L = {depth}$", k, linewidth=1.2))
+        curves.append(tokens(here.best, here.least, k=k))
+    path = d[["tokens_gamma", "tokens_loss"]].mean("run").isel(step=marks)
+    look: dict[str, Any] = {"color": "black", "marker": "x"}
+    curves.append(tokens(path.tokens_gamma, path.tokens_loss, "training", **look))
+    few = d.assign(form=_amplitude(d)).sel(deep=slice(1, 1024))
+    power = 0.55 * float(few.deep_loss[-1]) * (few.deep / 1024.0) ** -settings.beta
+    minima = [
+        tokens(d.depth, d.least, f"min, $D = {settings.dim}$"),
+        training(few.deep, few.deep_loss, "min, $D = 10^8$", 1),
+        theory(few.deep, few.form, r"$\Gamma(\beta)/(\nu Z)\,(2c^*L)^{-\beta}$", 1),
+        line(few.deep, few.one_step, r"at $\gamma = L/\lambda_1$", 2),
+        law(few.deep, power, r"$L^{-\beta}$"),
+    ]
+    sizes = [tokens(d.depth, d.best / d.depth, f"$D = {settings.dim}$")]
+    sizes += [training(d.deep, d.deep_size, "$D = 10^8$", 1), level(2.0, label="2", **LAW)]
+    loss_of, ratio = r"$\mathcal{L}$", r"$c^* = \gamma^*\lambda_1/L$"
+    two = [lambda axes: axes.legend(fontsize=7.0, ncols=2, loc="lower left")]
+    first: dict[str, Any] = {"log": "xy", "ylim": (1e-3, 3.0), "legend": 0, "more": two}
+    title = f"$D = {settings.dim}$; training: $L = {settings.trained}$"
+    return drawn(
+        Panel(r"$\gamma$", loss_of, curves, title=title, **first),
+        Panel("$L$", loss_of, minima, log="xy", legend=7.0, where="lower left"),
+        Panel("$L$", ratio, sizes, log="x", ylim=(0.95, 2.1), where="lower right"),
+    )
+
+
+@fig.claim("reported", "the abstract, as a summary quotes it", word="depth-helps")
+def depth_helps(d):
+    """Depth helps even with endless contexts: {trained} layers trained on fresh ones leave less
+    than one layer at its best (loss at the end of the runs, mean over seeds with 3 standard errors
+    added, over 𝓛*_1)."""
+    late = d.tokens_loss.isel(step=slice(-(d.sizes["step"] // 4), None)).mean("step")
+    error = late.std("run", ddof=1) / late.sizes["run"] ** 0.5
+    words = "𝓛* = " + ", ".join(f"{float(x):.4f}" for x in d.least) + " at L = 1, 2, 4, …, 64."
+    worst = (late.mean() + 3.0 * error) / d.least.sel(depth=1)
+    return at_most(worst, 1.0, because="beyond 1 depth would not help", note=words)
+
+
+NEXT = "some times ln(L)/L = 1.3e-5, the next order"
+
+
+@fig.claim("reported", "accounts: RRS landscape")
+def depth(d):
+    """The minimum falls as L^-β (local exponent at L = 2²⁰, D = 10⁸, β = {beta})."""
+    return near(d.local[-1], settings_of(d).beta, 1e-4, because=NEXT)
+
+
+@fig.claim("new", "derived")
+def limit(d):
+    """γ*λ₁/L tends to 2, the edge of stability (L = 2²⁰, D = 10⁸)."""
+    return near(d.deep_size[-1], 2.0, 1e-4, because=NEXT)
+
+
+@fig.claim("reported", "accounts: RRS depth law", word="limit-reported", known="fails")
+def limit_reported(d):
+    """The minimum is reported to be at γ* ≈ L/λ₁ (γ*λ₁/L at L = 2²⁰, D = 10⁸)."""
+    words = (
+        "Known from accounts, which may not be the paper's own words; may be meant as a scaling "
+        "estimate: the exponent in depth is not affected. At γ = L/λ₁ the first direction is "
+        "learned fully, but all others gain from a larger γ, up to the edge of stability, 2L/λ₁."
+    )
+    return near(d.deep_size[-1], 1.0, 1e-4, because=NEXT, note=words)
+
+
+@fig.claim("new", "derived")
+def cost(d):
+    """γ = L/λ₁ costs a factor 2^β at great depth (its loss over the least, L = 2²⁰, D = 10⁸)."""
+    words = "The loss falls as γ^-β up to the edge of stability, at twice that γ."
+    told = 2.0 ** settings_of(d).beta
+    return near(d.one_step[-1] / d.deep_loss[-1], told, 1e-4, because=NEXT, note=words)
+
+
+@fig.claim("new", "derived")
+def amplitude(d):
+    """The minimum is Γ(β)/(νZ)(2c*L)^-β: nothing is fitted (relative gap at L = 2⁸, D = 10⁸)."""
+    gap = abs(_amplitude(d) / d.deep_loss - 1.0).isel(deep=settings_of(d).deep)
+    return near(gap, 0.0, 1e-3, because="a quarter of 1/L, the next order")
+
+
+@fig.claim("check", "derived", word="tokens")
+def on_tokens(d):
+    """Γ trained on fresh contexts moves as γ alone does (its mean diagonal over γ, mean over
+    seeds at the end of the runs, L = {trained})."""
+    settings, end = settings_of(d), d.isel(step=-1)
+    ratio = end.tokens_gamma / end.train_gamma
+    error = float(ratio.std("run", ddof=1)) / settings.seeds**0.5
+    because = "noise of B contexts a step moves γ by order η/(NB), 2 of which; 3 standard errors"
+    slack = 2.0 * settings.rate / (settings.dim * settings.batch) + 3.0 * error
+    goal = float(d.best.sel(depth=settings.trained)) / settings.trained
+    reached = float(end.train_gamma) / settings.trained
+    words = f"{settings.seeds} seeds, {settings.steps} steps; c = {reached:.4f}, c* = {goal:.4f}."
+    return near(ratio.mean(), 1.0, slack, because=because, note=words)
+
+
+FIGURE = fig

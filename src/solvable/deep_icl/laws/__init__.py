@@ -4,9 +4,9 @@ from ._additive import AdditiveLaw as AdditiveLaw
 from ._additive import additive_law as additive_law
 from ._additive import additive_loss as additive_loss
 from ._curves import DepthCurves as DepthCurves
+from ._curves import equivalent as equivalent
+from ._curves import spectrum as spectrum
 from ._curves import step_sizes as step_sizes
-from ._exact import equivalent as equivalent
-from ._exact import exact_shape as exact_shape
 from ._exponents import Exponents as Exponents
 from ._exponents import attention_time_exponent as attention_time_exponent
 from ._exponents import exponents as exponents
@@ -15,4 +15,5 @@ from ._law import Law as Law
 from ._resources import law as law
 from ._shape import Shape as Shape
 from ._shape import optimal_shape as optimal_shape
-from ._tail import spectrum as spectrum
+from ._untied import UntiedLaw as UntiedLaw
+from ._untied import untied_depth_law as untied_depth_law

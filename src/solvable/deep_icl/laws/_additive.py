@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ... import validation
-from ._exponents import TIMES, Number, Time
+from ..run import TIMES, Time
+from ._exponents import Number, check_spectrum
 from ._law import Law
 from ._resources import law
-from ._tail import check_spectrum
 
 _MANY = 10**8
 
@@ -72,21 +72,6 @@ class AdditiveLaw:
         width = np.where(np.isinf(width), self.dim, width)
         return np.asarray(t / np.where(np.isinf(t), 1.0, width))
 
-    def terms(self, places: dict[str, float]) -> dict[str, tuple[float, float]]:
-        """Each bounded resource's term and its local exponent, at t, N, L, P by name."""
-        found = {}
-        laws = {"t": self.time, "N": self.width, "L": self.depth, "P": self.context}
-        for name, x in places.items():
-            one = laws[name]
-            if name == "t" and self.unit == "matrix":
-                x = x / places.get("N", self.dim)
-            if one.amplitude is not None:
-                found[name] = one.amplitude * x**-one.exponent, one.exponent
-                continue
-            value, slope = one.at(min(x, one.largest))
-            found[name] = value, slope if value > 0.0 else 0.0
-        return found
-
 
 def _term(one: Law, x: np.ndarray) -> np.ndarray:
     """One law's part of the loss: its power, or its exact floor where there is no amplitude."""
@@ -99,13 +84,14 @@ def _term(one: Law, x: np.ndarray) -> np.ndarray:
 def additive_law(
     nu: Number, beta: Number, *, time: Time = "scalar", dim: int | float = 10**8
 ) -> AdditiveLaw:
-    """The four laws of a spectrum, as one sum.
+    """The four laws of a spectrum, as one sum (F19, accounts; caps and amplitudes derived).
+
+    The depth law is that of tied layers; of untied ones no amplitude is known.
 
     Args:
         nu: ν, the capacity exponent.
         beta: β, the source exponent.
-        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. Where N < D,
-            γ is that of γ (D/N) Π: with the projector Π alone it takes (D/N)² times as long.
+        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long.
         dim: D, whose amplitudes are taken.
 
     >>> round(float(additive_law(1.25, 0.8)(t=1e6, width=1e3, depth=1e3)), 5)
@@ -152,8 +138,7 @@ def additive_loss(
         nu: ν, the capacity exponent.
         beta: β, the source exponent.
         t, width, depth, context: t, N, L and P; what is not given has no limit.
-        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. Where N < D,
-            γ is that of γ (D/N) Π: with the projector Π alone it takes (D/N)² times as long.
+        time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long.
         dim: D, whose amplitudes are taken.
 
     >>> round(float(additive_loss(1.5, 0.8, depth=64.0)), 6)

@@ -97,3 +97,33 @@ class DepthCurves:
             return float(self._q[-1])
         k = max(int(rising[0]), 1)
         return root_between(lambda q: float(slope(q)), float(fine[k - 1]), float(fine[k]))
+
+
+def equivalent(nu, beta, dim):
+    """The table and the edge of the deterministic equivalent."""
+    from ..spectrum import Spectrum
+    from ..theory import Equivalent, Medium, losses
+
+    nodes = Spectrum.power(nu, beta, dim)
+
+    def made(width, context):
+        sizes = (None if math.isinf(x) else x for x in (width, context))
+        return Equivalent(Medium.of(nodes, *sizes), 0.0)
+
+    def table(width, context, etas, max_depth):
+        found = made(width, context).for_depth(float(max_depth))
+        eta, depth = np.meshgrid(etas, np.arange(1.0, max_depth + 1.0), indexing="ij")
+        return losses(found, eta * depth, depth, 0.0)[0]
+
+    return table, lambda width, context: float(made(width, context).top)
+
+
+def spectrum(nu, beta, dim):
+    """The nodes of a power law."""
+    from types import SimpleNamespace
+
+    from ..spectrum import Spectrum
+
+    nodes = Spectrum.power(nu, beta, dim)
+    lam, share, weight = (np.asarray(x) for x in (nodes.lam, nodes.share, nodes.weight))
+    return SimpleNamespace(lam=lam, share=share, weight=weight, normaliser=1.0 / share[0])

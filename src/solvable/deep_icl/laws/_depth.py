@@ -1,51 +1,75 @@
 """What a finite depth leaves, at unlimited time, width and context."""
 
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
 import numpy as np
 
-from ...numerics.roots import root_between
-from ._tail import Spectrum
+from ...numerics.host import hold, unpacked
+from ...numerics.roots import inverse_between, root_between
+from ..spectrum import Spectrum
+
+_LEAST = -700.0  # of log(c − 1)
 
 
-class DepthFloor:
-    """``𝓛_L = min_c Σ a_k (1 − c λ_k)^2L``, c = γ/L."""
+class DepthFloor(eqx.Module):
+    r"""``𝓛_L = min_c Σ a_k (1 − cλ_k)^2L``, c = γ/L, for real L ≥ 1 (F14, accounts).
 
-    def __init__(self, tail: Spectrum):
-        self.tail = tail
+    The loss is convex in c: its slope ``−2L Σ a_k λ_k (1 − cλ_k)^(2L−1)`` has one root, where its
+    terms with cλ < 1 and those with cλ > 1, of which that of λ = 1 is one, are equal, at
+    ``1 < c ≤ 1 + max(1, Σ_{k>1} a_k/a_1)``.
+    """
 
-    def curve(self, depth: np.ndarray) -> np.ndarray:
-        """The floor at depths L."""
-        return np.array([self._at(float(n))[0] for n in depth])
+    spectrum: Spectrum
 
-    def local(self, depth: np.ndarray) -> np.ndarray:
+    def step(self, depth: Any) -> Any:
+        """The best c at a row of depths; without slopes, as the loss has none there."""
+        xp, depth, s = unpacked(*hold((depth, self.spectrum)))
+        most = xp.minimum(xp.maximum(1.0, 1.0 / s.share[0]), 1.0 / s.lam[-1] - 1.0)
+        if xp is np:
+            return np.array([root_between(_known(x, s), 1.0, 1.0 + 1.01 * most) for x in depth])
+        low, high = xp.full_like(depth, _LEAST), xp.zeros_like(depth) + xp.log(most) + 0.01
+        return 1.0 + xp.exp(inverse_between(_slope, xp.zeros_like(depth), low, high, depth, s))
+
+    def _left(self, depth: Any) -> tuple[Any, Any, Any]:
+        """The module, ``2L log |1 − cλ|`` at the best c, (depths, nodes), and a."""
+        xp, depth, lam, share = unpacked(depth, self.spectrum.lam, self.spectrum.share)
+        x = self.step(depth)[:, None] * lam[None, :]
+        far = xp.log(xp.maximum(xp.abs(1.0 - x), 1e-300))
+        logs = xp.where(x < 0.5, xp.log1p(-xp.minimum(x, 0.5)), far)
+        return xp, 2.0 * depth[:, None] * logs, share
+
+    def loss(self, depth: Any) -> Any:
+        """𝓛 at a row of depths, with its slopes where JAX traces."""
+        xp, logs, share = self._left(depth)
+        return xp.exp(logs) @ share
+
+    def local(self, depth: Any) -> Any:
         """Its ``−d log 𝓛/d log L``; at the best c only the power changes."""
-        return np.array([self._at(float(n))[1] for n in depth])
+        xp, logs, share = self._left(depth)
+        terms = xp.exp(logs - xp.max(logs, axis=1, keepdims=True)) * share[None, :]
+        return -xp.sum(terms * logs, axis=1) / xp.sum(terms, axis=1)
 
-    def step_size(self, depth: float) -> float:
-        """The best c = γ/L, times λ₁ = 1. The loss is convex in c: its slope has one root."""
-        tail = self.tail
 
-        def slope(c: float) -> float:
-            left, logs = self._logs(c)
-            logs = (2.0 * depth - 1.0) * logs
-            terms = np.exp(logs - logs.max()) * tail.share * tail.lam
-            return float(np.sum(np.where(left < 0.0, -terms, terms)))
+def _known(depth: float, s: Any) -> Callable[[float], float]:
+    """`_slope` at c itself."""
 
-        high = 2.0
-        while slope(high) > 0.0:
-            high *= 1.25
-        return root_between(slope, 0.0, high)
+    def of_step(c: float) -> float:
+        log_gap = np.full(1, math.log(c - 1.0) if c > 1.0 else -math.inf)
+        return _slope(log_gap, np.full(1, depth), s).item()
 
-    def _logs(self, c: float) -> tuple[np.ndarray, np.ndarray]:
-        """1 − cλ, and the logarithm of its size."""
-        x = c * self.tail.lam
-        left = 1.0 - x
-        near = np.log1p(-np.minimum(x, 0.5))
-        far = np.log(np.maximum(np.abs(left), 1e-300))
-        return left, np.where(x < 0.5, near, far)
+    return of_step
 
-    def _at(self, depth: float) -> tuple[float, float]:
-        _, logs = self._logs(self.step_size(depth))
-        top = float(np.max(2.0 * depth * logs))
-        terms = self.tail.share * np.exp(2.0 * depth * logs - top)
-        total = float(terms.sum())
-        return total * float(np.exp(top)), -2.0 * depth * float(terms @ logs) / total
+
+def _slope(log_gap: Any, depth: Any, s: Any) -> Any:
+    """``d𝓛/dc`` at log(c − 1), over its largest term."""
+    xp, log_gap, depth, s = unpacked(log_gap, depth, s)
+    # 1 − cλ, exact at λ = 1
+    left = (1.0 - s.lam)[None, :] - xp.exp(log_gap)[:, None] * s.lam[None, :]
+    with np.errstate(divide="ignore"):
+        logs = xp.log(s.share * s.lam)[None, :]
+    logs = logs + (2.0 * depth - 1.0)[:, None] * xp.log(xp.maximum(xp.abs(left), 1e-300))
+    terms = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
+    return xp.sum(xp.where(left < 0.0, terms, -terms), axis=1)

@@ -17,7 +17,7 @@ PER_DECADE = 12  # points of the grid on which windows are looked for
 
 @dataclass(frozen=True)
 class Law:
-    """One power law ``𝓛 ≈ amplitude · x^-exponent``, the other resources without limit.
+    """One power law ``𝓛 ≈ amplitude · x^-exponent``, the other resources without limit (F19).
 
     Attributes:
         resource: what x is: "time", "depth", "width" or "context".
@@ -37,7 +37,7 @@ class Law:
     dim: float
     _curve: Callable[[np.ndarray], np.ndarray] = field(repr=False, compare=False)
     _local: Callable[[np.ndarray], np.ndarray] = field(repr=False, compare=False)
-    _ends: Callable[[], tuple[float, float]] = field(repr=False, compare=False)
+    _ends: tuple[float, float] = field(repr=False, compare=False)
     _range: tuple[float, float] = field(repr=False, compare=False)
 
     @property
@@ -72,7 +72,7 @@ class Law:
 
     def grid(self, per_decade: int = PER_DECADE) -> np.ndarray:
         """Points x over the law's whole range, from the first direction learned to the last."""
-        low, high = self._ends()
+        low, high = self._ends
         steps = math.log10(high / low) * validation.whole("per_decade", per_decade, 1, 10**4)
         return np.geomspace(low, high, int(steps) + 2)
 

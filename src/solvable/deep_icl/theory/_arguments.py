@@ -71,18 +71,6 @@ def is_population(task: Isotropic | FixedStructure | RotatedStructure) -> bool:
     return task.context is None and task.width == task.dim
 
 
-def check_noise(task: Any) -> bool:
-    """Whether noise enters; raise where its part is not known."""
-    if isinstance(task, Isotropic) or task.context is None:
-        return False
-    noisy = not validation.is_concrete(task.noise) or float(task.noise) > 0.0
-    if noisy and isinstance(task, RotatedStructure) and task.width < task.dim:
-        raise ValueError(
-            "noise must be 0 where width < dim and context is finite: its part is not known there"
-        )
-    return noisy
-
-
 def check_growth(name: str, value: Any, top: Any, depth: float) -> None:
     """Raise where the loss would not be a number: (η·edge − 1)^(2L) overflows."""
     if not (validation.is_concrete(value) and validation.is_concrete(top)):

@@ -1,34 +1,82 @@
 """What width, context or depth leave when everything else is unlimited."""
 
+import math
 from typing import Any, Literal, get_args
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
 from ... import validation
 from ...compiling import stage
-from ...numerics.host import is_known, unpacked
-from ...numerics.roots import root_between
+from ...numerics.host import unpacked
+from ..spectrum import Spectrum
 from ..task import RotatedStructure, check_task
-from ._loss import optimum
-from ._roots import traced_root
+from ._optimum import optimum
 
 Limit = Literal["width", "context", "both", "depth"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 
+class Floor(eqx.Module):
+    r"""The loss that a width N or a context P leaves of endless training and depth (F18, derived).
+
+    With ``Σ λ/(λ + z_n) = n``: width ``Σ a z_N/(λ + z_N)``; context
+    ``Σ a z_P²/(λ + z_P)² / (1 − (1/P) Σ λ²/(λ + z_P)²)``.
+
+    Attributes:
+        spectrum: λ and a.
+        limit: "width" or "context".
+    """
+
+    spectrum: Spectrum
+    limit: Literal["width", "context"] = eqx.field(static=True)
+
+    def loss(self, size: Any) -> Any:
+        """𝓛 at N or P of any shape; 0 from D on. With its slopes where JAX traces."""
+        find = self.spectrum.width_floor if self.limit == "width" else self.spectrum.context_floor
+        return find(size)
+
+    def local(self, size: Any) -> Any:
+        """``−d log 𝓛/d log n``, infinite from D on.
+
+        With ``s = Σ λz/(λ + z)²``, of which ``dn/d log z = −s``: width
+        ``(n/s) Σ aλz/(λ + z)²/𝓛``; context ``(n/s) d log(𝓛/n)/d log z − 1``.
+        """
+        xp, size = unpacked(size)
+        bounded = size < self.spectrum.dim
+        inside = xp.where(bounded, size, 1.0)
+        level = self.spectrum.level(inside)
+        xp, z, lam, share, weight = unpacked(
+            level[..., None], self.spectrum.lam, self.spectrum.share, self.spectrum.weight
+        )
+        row = (1,) * inside.ndim + lam.shape
+        lam, share, weight = (x.reshape(row) for x in (lam, share, weight))
+        left, seen = z / (lam + z), lam / (lam + z)
+
+        def total(x: Any) -> Any:
+            return xp.sum(x, axis=-1)
+
+        spread = total(weight * seen * left)
+        if self.limit == "width":
+            slope = total(share * seen * left) / total(share * left)
+        else:
+            slope = 1.0 - 2.0 * total(share * left**3) / total(share * left**2)
+            slope = slope + 2.0 * total(weight * seen * left**2) / spread
+        found = inside / spread * slope - (self.limit == "context")
+        return xp.where(bounded, found, xp.inf)
+
+
 def floor(task: RotatedStructure, limit: Limit, depth: Any = None) -> Float[Array, "..."]:
     r"""The loss that one resource leaves when all others, and training, are unlimited.
 
-    With ``Σ λ/(λ + z_n) = n``: width ``Σ a_k z_N/(λ_k + z_N)``; context
-    ``Σ a_k z_P²/(λ_k + z_P)² / (1 − (1/P) Σ λ²/(λ + z_P)²)``; both, for N < P,
-    ``(P − 1)/(P − N − 1)`` times the width's.
+    Width and context: `Floor` (F18, derived). Both, for N < P and converged:
+    ``(P − 1)/(P − N − 1)`` times the width's (derived; early stopping does better near N = P).
+    Depth: the optimum ``min_γ Σ a (1 − γλ/L)^2L`` (F14, accounts).
 
     Args:
         task: the context law; its noise does not enter.
-        limit: "width", "context", "both" (converged: early stopping does better near N = P), or
-            "depth": the optimum at
+        limit: "width", "context", "both" or "depth", the optimum at
         depth: L, one or several; for the limit "depth" only.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
@@ -39,53 +87,23 @@ def floor(task: RotatedStructure, limit: Limit, depth: Any = None) -> Float[Arra
     validation.one_of("limit", limit, LIMITS)
     if (depth is None) == (limit == "depth"):
         raise ValueError("depth must be given for the limit 'depth', and for no other")
+    spectrum = task.spectrum
     if limit == "depth":
-        free = RotatedStructure(lam=task.lam, omega=task.omega)
-        return optimum(free, depth).loss
-    lam, share = task.lam, task.share
-    if limit == "width":
-        return stage(width_floor(lam, share, float(task.width)))
-    if task.context is None:
-        if limit == "context":
-            return stage(0.0)
-        return stage(width_floor(lam, share, float(task.width)))
+        return optimum(RotatedStructure(spectrum=spectrum), depth).loss
     if limit == "context":
-        return stage(context_floor(lam, share, float(task.context)))
+        size = math.inf if task.context is None else float(task.context)
+        return stage(Floor(spectrum, "context").loss(size))
+    width = Floor(spectrum, "width").loss(float(task.width))
+    if limit == "width" or task.context is None:
+        return stage(width)
     if task.context <= task.width + 1:
         raise ValueError(
             f"context must be greater than width + 1 = {task.width + 1} for the limit 'both', not "
             f"{task.context}"
         )
-    excess = (task.context - 1.0) / (task.context - task.width - 1.0)
-    return stage(excess * width_floor(lam, share, float(task.width)))
+    return stage((task.context - 1.0) / (task.context - task.width - 1.0) * width)
 
 
 def level(lam: Any, count: float) -> Any:
     """The z with ``Σ λ/(λ + z) = count``; 0 where count ≥ D."""
-    if count >= lam.size:
-        return np.asarray(0.0)
-    xp, row = unpacked(lam)
-
-    def surplus(log_z: Any, row: Any) -> Any:
-        return xp.sum(row / (row + xp.exp(log_z))) - count
-
-    low, high = xp.log(xp.min(row)) - 40.0, xp.log(xp.sum(row) / count)
-    if not is_known(lam):
-        return jnp.exp(traced_root(surplus, low, high, row))
-    return np.exp(root_between(lambda log_z: float(surplus(log_z, row)), float(low), float(high)))
-
-
-def width_floor(lam: Any, share: Any, width: float) -> Any:
-    """``Σ a z/(λ + z)`` at z_N."""
-    xp, lam, share, z = unpacked(lam, share, level(lam, width))
-    return xp.sum(share * z / (lam + z))
-
-
-def context_floor(lam: Any, share: Any, context: float) -> Any:
-    """``Σ a z²/(λ + z)²/(1 − Σ λ²/(λ + z)²/P)`` at z_P."""
-    if context >= lam.size:
-        return 0.0
-    xp, lam, share, z = unpacked(lam, share, level(lam, context))
-    left = xp.sum(share * (z / (lam + z)) ** 2)
-    # P − Σλ²/(λ+z)² = Σ λz/(λ+z)², without its cancellation.
-    return left * context / xp.sum(lam * z / (lam + z) ** 2)
+    return Spectrum(lam, lam, stage(np.ones(lam.size)), lam.size).level(np.asarray(count))

@@ -1,67 +1,71 @@
 """The time that gradient flow of one number takes, by quadrature: no step of an ODE is made."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from ...numerics.quadrature import gauss_legendre
+from ...numerics.inversion import Inverse
 
-_HALVINGS = 52  # panels that halve towards either end
-_NODES = 20
+_CELL = 0.15  # the length of a cell, in the logarithm of γ beyond some scale
+_DOUBLINGS = 60  # of that scale, where nothing ends the flow
+_LAST = 40  # times 1/λ_D, at which a flow without a fixed point has ended
 
 
 @dataclass(frozen=True)
 class Flow:
-    """``t(γ) = ∫ dγ/(mobility · −d𝓛/dγ)`` from a start up to a fixed point, and its inverse.
+    r"""``t(γ) = ∫ dγ/(mobility · −d𝓛/dγ)`` from a start up to a fixed point, and its inverse.
+
+    Gradient flow of the scalar γ (F4, F14 of the accounts); its inverse is tabulated once.
 
     Args:
         speed: dγ/dt at many γ.
         start: γ at t = 0.
         end: the fixed point; infinite where there is none.
-        scale: a γ over which the speed changes, for the first panels where there is no end.
+        scale: a γ over which the speed changes, 1/λ₁.
+        slowest: 1/λ_D, over which it changes at last; 2^60 times the scale unless given.
+
+    >>> flow = Flow(lambda gamma: 1.0 - gamma, 0.0, 1.0, 1.0)
+    >>> flow.gamma(np.asarray([0.0, math.log(2.0)])).round(12)
+    array([0. , 0.5])
     """
 
     speed: Callable[[np.ndarray], np.ndarray]
     start: float
     end: float
     scale: float
+    slowest: float = math.inf
+
+    @cached_property
+    def table(self) -> Inverse:
+        """t(γ), up to where rounding hides the speed: there the flow has arrived."""
+        return Inverse(lambda gamma: 1.0 / self.speed(gamma), self._edges())
 
     def gamma(self, t: np.ndarray) -> np.ndarray:
         """γ(t) at times of any shape."""
-        edges = self._edges()
-        nodes, weights = gauss_legendre(_NODES)
-        width = np.diff(edges)
-        places = edges[:-1, None] + width[:, None] * nodes[None, :]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            pieces = width * ((1.0 / self.speed(places.ravel()).reshape(places.shape)) @ weights)
-        # Beyond where rounding hides the speed, the flow has arrived.
-        good = np.isfinite(pieces) & (pieces > 0.0)
-        last = len(pieces) if good.all() else int(np.argmin(good))
-        passed = np.concatenate([[0.0], np.cumsum(pieces[:last])])
-        times = np.ravel(t)
-        panel = np.clip(np.searchsorted(passed, times, side="right") - 1, 0, last - 1)
-        left, right = edges[panel], edges[panel + 1]
-        rest = np.minimum(times, passed[-1]) - passed[panel]
-        gamma = left + (right - left) * np.clip(rest / pieces[panel], 0.0, 1.0)
-        for _ in range(40):
-            span = gamma - left
-            inside = left[:, None] + span[:, None] * nodes[None, :]
-            taken = span * ((1.0 / self.speed(inside.ravel()).reshape(inside.shape)) @ weights)
-            new = np.clip(gamma + (rest - taken) * self.speed(gamma), left, right)
-            done = np.all(np.abs(new - gamma) <= 4e-16 * np.abs(new))
-            gamma = new
-            if done:
-                break
-        return gamma.reshape(np.shape(t))
+        return self.table(np.asarray(t, float))
+
+    def time(self, gamma: np.ndarray) -> np.ndarray:
+        """t(γ) at γ of any shape, from the start to the end."""
+        return self.table.at(np.asarray(gamma, float))
 
     def _edges(self) -> np.ndarray:
-        """Panels that double away from the start, and halve towards the fixed point."""
-        halves = 0.5 ** np.arange(_HALVINGS, 0, -1)
-        if np.isinf(self.end):
-            return self.start + np.concatenate([[0.0], self.scale * 2.0 ** np.arange(-40, 60)])
-        span = self.end - self.start
-        near = self.start + span * halves  # ends in the middle
-        far = self.end - span * halves[::-1][1:]
-        # Panels that are narrower than rounding are none.
-        return np.unique(np.concatenate([[self.start], near, far]))
+        """Cells that grow away from the start, and shrink towards the fixed point."""
+        unit = min(0.1 * self.scale, self.start or math.inf)
+
+        def away(reach: float) -> np.ndarray:
+            size = math.log1p(reach / unit)
+            steps = np.linspace(0.0, size, max(1, math.ceil(size / _CELL)) + 1)
+            return self.start + unit * np.expm1(steps)
+
+        if math.isfinite(self.end):
+            span = self.end - self.start
+            # Panels that are narrower than rounding are none.
+            towards = self.end - span * 0.5 ** np.arange(1.0, 53.0, 0.5)
+            return np.unique(np.concatenate([away(0.5 * span), towards]))
+        if math.isinf(self.slowest):
+            return away(self.scale * 2.0**_DOUBLINGS)
+        steady = self.start + self.slowest * np.arange(4.0, _LAST + 1.0)
+        return np.concatenate([away(3.0 * self.slowest), steady])

@@ -32,18 +32,21 @@ class Spectral(NamedTuple):
     floor: Float[Array, ""]
 
 
-def spectral(task: Isotropic | FixedStructure | RotatedStructure) -> Spectral:
+def spectral(
+    task: Isotropic | FixedStructure | RotatedStructure, *, whole: bool = False
+) -> Spectral:
     """The sum over eigenvalues of a task: Isotropic, or with endless contexts and full width.
 
     Directions that count for nothing fill up those of a `RotatedStructure`, which share one γ, to
-    one of few numbers of them.
+    one of few numbers of them. Polynomials of untied layers want them whole, one by one.
     """
     if isinstance(task, Isotropic):
         lam, weight = density(task.alpha)
         xp, alpha, noise, lam, weight = unpacked(task.alpha, task.noise, lam, weight)
         parts = lam, weight, noise**2 / alpha * weight / lam, xp.maximum(1.0 - alpha, 0.0)
         return Spectral(*(stage(part) for part in parts))
-    rows = task.lam, task.share
+    spectrum = task.rows if whole else task.spectrum
+    rows = spectrum.lam, spectrum.share
     lam, share = filled(*rows) if isinstance(task, RotatedStructure) else rows
     return Spectral(lam, share, stage(np.zeros(lam.shape)), stage(0.0))
 

@@ -1,1 +1,0 @@
-"""What the commands offer for the deep_icl lab."""
