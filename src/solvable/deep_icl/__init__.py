@@ -30,8 +30,10 @@ from .task import FixedStructure as FixedStructure
 from .task import Isotropic as Isotropic
 from .task import RotatedStructure as RotatedStructure
 from .task import sample as sample
+from .theory import BatchFloor as BatchFloor
 from .theory import Optimum as Optimum
 from .theory import SgdCurve as SgdCurve
+from .theory import batch_floor as batch_floor
 from .theory import edge as edge
 from .theory import floor as floor
 from .theory import gamma_curve as gamma_curve

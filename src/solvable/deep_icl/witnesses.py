@@ -251,10 +251,15 @@ def facts(q: Asked) -> dict[str, tuple[float | None, str]]:
             told |= _floors(task)
     if q.task.law != "rrs" or q.task.nu is None or q.task.beta is None:
         return told
-    powers = exponents(q.task.nu, q.task.beta, q.schedule.time)
+    powers = exponents(q.task.nu, q.task.beta, q.schedule.time, layers=q.model.layers)
     for name in ("time", "depth", "width", "context"):
         capped = ", capped" if q.task.beta > _CAPS.get(name, math.inf) else ""
         told[f"{name}_exponent"] = (float(getattr(powers, name)), f"exponent of {name}{capped}")
+    if q.model.layers == "untied":
+        exact, words = (2.0 + q.task.nu) * q.task.beta, "exponent of untied depth"
+        told["depth_exponent"] = (float(powers.depth), f"{words}, where contexts differ")
+        told["exact_depth_exponent"] = (exact, f"{words}, where all are alike")
+        return told
     if q.start.weights is not None:
         power = float(attention_time_exponent(q.task.beta))
         return told | {"time_exponent": (power, "exponent of time, of full attention")}

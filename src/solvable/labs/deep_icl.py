@@ -326,7 +326,8 @@ def _remark_trained(q: Asked) -> str:
 def _remark_best(q: Asked) -> str:
     told = [word for word in (_remark(q),) if word]
     if _is_limited(q) and q.model.draws is None and q.model.depth != 1:
-        told.append("loss of the typical context: rare ones may diverge (--margin, --draws)")
+        hint = ": rare ones may diverge (--margin, --draws)" if q.model.margin is None else ""
+        told.append(f"loss of the typical context{hint}")
     return "\n".join(told)
 
 

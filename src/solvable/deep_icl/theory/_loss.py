@@ -149,7 +149,7 @@ def edge(task: Task) -> Float[Array, ""]:
     The smallest ``−z(κ)`` over κ < −λ₁ of the equivalent's map; of ISO ``(1 + α^-½)²``.
 
     >>> round(edge(RotatedStructure(nu=1.25, beta=1.0, dim=100, width=50)).item(), 4)
-    1.2207
+    1.2209
     """
     check_task(task)
     if isinstance(task, Isotropic):

@@ -47,6 +47,8 @@ class Optimum(eqx.Module):
         error: the standard error of a mean over drawn contexts; None where nothing is drawn.
         typical: the median over drawn contexts; None where nothing is drawn.
         rounded: of untied layers, the loss that γ in double precision reaches; None elsewhere.
+        bound: of untied layers with noise, finite width or context, the loss of the best
+            polynomial, which real γ reach where its zeros are real; None elsewhere.
     """
 
     gamma: Float[Array, "..."]
@@ -54,6 +56,7 @@ class Optimum(eqx.Module):
     error: Float[Array, "..."] | None = None
     typical: Float[Array, "..."] | None = None
     rounded: Float[Array, "..."] | None = None
+    bound: Float[Array, "..."] | None = None
 
     def __repr__(self) -> str:
         told = {name: value for name, value in vars(self).items() if value is not None}

@@ -181,14 +181,10 @@ def _by_form(task: Any, depths: np.ndarray, layers: list[int]) -> Optimum:
 
 
 def _optimum(depths: np.ndarray, **fields: Any) -> Optimum:
-    """With the shape of the depths; fields that an `Optimum` does not have are left out."""
-    kept = {name: np.asarray(x) if isinstance(x, list) else x for name, x in fields.items()}
+    """With the shape of the depths."""
+    rows = {name: np.asarray(x) if isinstance(x, list) else x for name, x in fields.items()}
     return Optimum(
-        **{
-            name: stage(x.reshape((*depths.shape, *x.shape[1:])))
-            for name, x in kept.items()
-            if name in Optimum.__dataclass_fields__
-        }
+        **{name: stage(x.reshape((*depths.shape, *x.shape[1:]))) for name, x in rows.items()}
     )
 
 
