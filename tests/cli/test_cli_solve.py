@@ -43,6 +43,7 @@ def test_json_is_one_document_with_the_curve_of_the_python_api(solvable, options
         "lab": "msfr",
         "command": "solve",
         "witness": "theory",
+        "over": "time",
         "dims": {"time": ["time"], "loss": ["time"]},
         "time": time,
         "loss": loss,
@@ -89,7 +90,7 @@ def test_csv_holds_every_bit_of_the_curve(solvable, tmp_path):
     assert [float(row["loss"]) for row in rows] == loss
     beside = json.loads((tmp_path / "curve.csv.json").read_text())
     assert beside["question"]["task"]["num_tasks"] == 7
-    assert set(beside) == {"lab", "command", "witness", "versions", "question"}
+    assert set(beside) == {"lab", "command", "witness", "versions", "question", "over"}
 
 
 def test_the_times_begin_and_end_where_they_were_asked_to(solvable):

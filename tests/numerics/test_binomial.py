@@ -1,12 +1,14 @@
 """Averages over a binomial count against the full sum."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from solvable.numerics.binomial import NODES, binomial_average_nodes, binomial_nodes_by_row
+from solvable.numerics.binomial import NODES, binomial_nodes
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +17,7 @@ CHANCES = np.array(
     [1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.2, 0.31, 0.4, 0.5, 0.55, 0.7, 0.9, 0.99, 0.999, 1 - 1e-9, 1.0]
 )
 
-nodes_of = jax.jit(binomial_nodes_by_row)
+nodes_of = jax.jit(partial(binomial_nodes, jnp))
 
 
 @jax.jit
@@ -24,7 +26,7 @@ def slope_of(p, draws):
     """d/dp E e^(−3k/N)."""
 
     def average(p):
-        count, weight = binomial_average_nodes(draws, p)
+        count, weight = binomial_nodes(jnp, draws, p[None])
         return jnp.sum(weight * jnp.exp(-3.0 * count / draws))
 
     return jax.grad(average)(p)

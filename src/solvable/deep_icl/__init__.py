@@ -6,6 +6,7 @@ from .laws import AdditiveLaw as AdditiveLaw
 from .laws import Exponents as Exponents
 from .laws import Law as Law
 from .laws import Shape as Shape
+from .laws import UntiedLaw as UntiedLaw
 from .laws import additive_law as additive_law
 from .laws import additive_loss as additive_loss
 from .laws import attention_time_exponent as attention_time_exponent
@@ -13,6 +14,7 @@ from .laws import curve_law as curve_law
 from .laws import exponents as exponents
 from .laws import law as law
 from .laws import optimal_shape as optimal_shape
+from .laws import untied_depth_law as untied_depth_law
 from .model import LinearAttention as LinearAttention
 from .model import gamma_prediction as gamma_prediction
 from .model import train_brute as train_brute
@@ -33,6 +35,7 @@ from .task import sample as sample
 from .theory import BatchFloor as BatchFloor
 from .theory import Optimum as Optimum
 from .theory import SgdCurve as SgdCurve
+from .theory import UntiedCurve as UntiedCurve
 from .theory import batch_floor as batch_floor
 from .theory import edge as edge
 from .theory import floor as floor
@@ -44,5 +47,6 @@ from .theory import ridge_loss as ridge_loss
 from .theory import sgd_curve as sgd_curve
 from .theory import shift_radius as shift_radius
 from .theory import shifted_loss as shifted_loss
+from .theory import untied_curve as untied_curve
 from .theory import untied_loss as untied_loss
 from .theory import untied_optimum as untied_optimum

@@ -84,7 +84,9 @@ class Spectra:
                 gone = np.where(part < 0.5, small, 1.0 - (1.0 - part) ** depth)
             phi = np.where(s > 1e-14, gone / np.where(s > 1e-14, s, 1.0), gamma)
             slope = (square @ phi[:, :, None])[:, :, 0] + phi * noise - 2.0 * linear
-            return self.start + np.sum(phi * slope, axis=1)
+            found = self.start + np.sum(phi * slope, axis=1)
+        # What overflows is beyond all numbers, not none.
+        return np.where(np.isfinite(found), found, np.inf)
 
 
 def _draw(
@@ -120,6 +122,8 @@ def _draw(
 
 def draw_spectra(task: Task, contexts: int, *, seed: int = 0, gamma: Any = None) -> Spectra:
     r"""Real contexts, reduced to their eigenvalues: the oracle of the deterministic equivalent.
+
+    Draws Λ̂ = XᵀX/P and, where N < D, Π; a context's loss is the sum of `Spectra` (derived).
 
     Args:
         task: the law; `Isotropic` needs a `dim`. The mean over tasks and queries is exact.

@@ -159,8 +159,8 @@ def train(
     r"""Gradient descent in the exact small state space, on the loss over all contexts.
 
     By symmetry Γ stays γI for `Isotropic` and `RotatedStructure`, and diagonal for
-    `FixedStructure`: ``γ ← γ − lr d𝓛/dγ``. Where the width or the context is finite 𝓛 is the
-    deterministic equivalent.
+    `FixedStructure`: ``γ ← γ − lr d𝓛/dγ`` (accounts). Where the width or the context is finite 𝓛 is
+    the deterministic equivalent, for one layer the exact loss (derived).
 
     Args:
         task: the context law.

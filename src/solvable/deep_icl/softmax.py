@@ -167,6 +167,9 @@ def train_softmax(
 ) -> training.Run:
     """Train softmax attention with AdamW on fresh contexts at every step.
 
+    Descends ``⟨(f − y)²⟩`` of `SoftmaxAttention` at the queries (accounts; choices of ours are told
+    at the head of this module).
+
     Args:
         task: the law of contexts, with a finite context and `queries`.
         depth: L.

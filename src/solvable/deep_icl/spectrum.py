@@ -57,6 +57,11 @@ class Spectrum(eqx.Module):
         >>> spectrum.lam.size, round(float(spectrum.width_floor(100.0)), 15)
         (1056, 0.020337214242768)
         """
+        nu, beta = check_exponents(nu, beta)
+        if not (isinstance(dim, float) and dim == math.inf):
+            dim = validation.whole("dim", dim, 1, MAX_DIM)
+            if validation.is_concrete(nu) and float(dim) ** float(nu) > 1.0 / MIN_LAM:
+                raise ValueError(f"dim^nu must be at most 1e150, not {dim}^{float(nu):g}")
         xp, nu, beta = unpacked(nu, beta)
         if whole:
             k, weight = np.arange(1.0, dim + 1.0), np.ones(int(dim))
@@ -91,6 +96,8 @@ class Spectrum(eqx.Module):
         column = validation.floating("omega", omega)
         validation.shaped("omega", column, row.shape)
         validation.within("omega", column, 0.0, 1e100)
+        if validation.is_concrete(column) and not np.any(np.asarray(column)):
+            raise ValueError("omega must be above 0 for one direction or more")
         _, lam, omega = unpacked(row, column)
         if weight is None:
             return cls(row, stage(lam * omega), stage(np.ones(lam.shape)), row.size)
@@ -129,11 +136,20 @@ class Spectrum(eqx.Module):
         low = xp.log(xp.min(lam)) + xp.log(xp.sum(weight) / inside - 1.0) - 1e-9
         low = xp.minimum(low, high - 1e-9)
 
-        def log_seen(log_z: Any, spectrum: "Spectrum") -> Any:
+        def odds(log_z: Any, spectrum: "Spectrum") -> Any:
+            """``log(τ/(D − τ))``: near n = D nothing cancels, as D − τ = Σ z/(λ + z)."""
             yp, log_z, spectrum = unpacked(log_z, spectrum)
-            return yp.log(spectrum.seen(yp.exp(log_z)))
+            z = yp.exp(log_z)
+            seen = yp.log(spectrum.seen(z))
+            if math.isinf(spectrum.dim):
+                return seen
+            _, z, lam, _, weight = spectrum._rows(z)
+            return seen - yp.log(yp.sum(weight * (z / (lam + z)), axis=-1))
 
-        found = inverse_between(log_seen, xp.log(inside), low, high, self)
+        wanted = xp.log(inside)
+        if math.isfinite(self.dim):
+            wanted = wanted - xp.log(self.dim - inside)
+        found = inverse_between(odds, wanted, low, high, self)
         return xp.where(bounded, xp.exp(found), 0.0)
 
     def width_floor(self, width: Any) -> Any:
@@ -151,6 +167,17 @@ class Spectrum(eqx.Module):
         # P − Σλ²/(λ+z)² = Σ λz/(λ+z)², without its cancellation.
         below = xp.sum(weight * (lam / (lam + z)) * left, axis=-1)
         return xp.where(bounded, inside * xp.sum(share * left**2, axis=-1) / below, 0.0)
+
+
+def check_exponents(nu: Any, beta: Any) -> tuple[Array, Array]:
+    """ν and β in double precision, or a `ValueError` outside (0, 20]."""
+    numbers = []
+    for name, value in (("nu", nu), ("beta", beta)):
+        number = validation.floating(name, value)
+        validation.shaped(name, number, ())
+        validation.within(name, number, 0.0, 20.0, open_low=True)
+        numbers.append(number)
+    return numbers[0], numbers[1]
 
 
 def last_of(nu: float, beta: float) -> float:

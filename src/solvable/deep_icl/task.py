@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from .. import memory, validation
 from ..compiling import jit, stage
 from ..numerics.host import unpacked
-from .spectrum import MAX_DIM, MIN_LAM, Spectrum
+from .spectrum import MAX_DIM, Spectrum, check_exponents
 
 MAX_ROWS = 10**7  # directions that stand one by one
 MAX_CONTEXT = 10**12
@@ -92,11 +92,8 @@ class Structured(eqx.Module):
         if given:
             if len(given) < 3:
                 raise ValueError("nu, beta and dim must be given together")
-            self.nu = _number("nu", nu, 0.0, 20.0, open_low=True)
-            self.beta = _number("beta", beta, 0.0, 20.0, open_low=True)
+            self.nu, self.beta = check_exponents(nu, beta)
             count = validation.whole("dim", dim, 1, MAX_ROWS if whole else MAX_DIM)
-            if validation.is_concrete(self.nu) and float(count) ** float(self.nu) > 1.0 / MIN_LAM:
-                raise ValueError(f"dim^nu must be at most 1e150, not {count}^{float(self.nu):g}")
             self.spectrum = Spectrum.power(self.nu, self.beta, count, whole=whole)
         elif spectrum is not None:
             if not isinstance(spectrum, Spectrum) or spectrum.dim == math.inf:
@@ -367,7 +364,7 @@ _draw = jit(draw, filtered=True)
 
 
 def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
-    """Real contexts, drawn from the task's law.
+    """Real contexts, drawn from the task's law: ``y = b·x + σε`` (accounts).
 
     Args:
         task: the law; its dimension and context must be finite.

@@ -3,11 +3,9 @@
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 import scipy.special
-from jaxtyping import Array, Float
 
 from .quadrature import gauss_legendre
 
@@ -45,9 +43,7 @@ def _deviance(xp: Any, x: Any, mean: Any) -> Any:
     return mean * xp.where(near, series, (1.0 + far) * xp.log1p(far) - far)
 
 
-def binomial_average_nodes(
-    draws: Float[Array, ""], chance: Float[Array, ""]
-) -> tuple[Float[Array, " nodes"], Float[Array, " nodes"]]:
+def binomial_nodes(xp: Any, draws: Any, chance: Any) -> tuple[Any, Any]:
     """Counts k_j and weights ω_j with ``E g(k) = Σ_j ω_j g(k_j)`` for ``k ~ Binomial(N, p)``.
 
     Up to 64 expected successes the sum runs over k = 0, 1, …; up to 64 expected failures over
@@ -57,20 +53,12 @@ def binomial_average_nodes(
     counts more than 18 standard deviations below the mean (probability under e^-120) are left out.
 
     Args:
-        draws: N from 1 to 1e12.
-        chance: p in (0, 1].
-    """
-    count, weight = binomial_nodes(jnp, draws, chance[None])
-    return count[0], weight[0]
-
-
-def binomial_nodes(xp: Any, draws: Any, chance: Any) -> tuple[Any, Any]:
-    """The counts and weights of `binomial_average_nodes`, (rows, nodes), in numpy or in JAX.
-
-    Args:
         xp: numpy or `jax.numpy`.
-        draws: N.
-        chance: p, one a row.
+        draws: N from 1 to 1e12.
+        chance: p in (0, 1], one a row.
+
+    Returns:
+        k and ω, (rows, nodes).
     """
     chance = chance[:, None]
     other = 1.0 - chance
@@ -108,10 +96,3 @@ def binomial_nodes(xp: Any, draws: Any, chance: Any) -> tuple[Any, Any]:
     )
     weight = w * (high - low) / math.sqrt(2.0 * math.pi) * xp.exp(log_q)
     return xp.where(listed, list_count, hits), xp.where(listed, list_weight, weight)
-
-
-def binomial_nodes_by_row(
-    draws: Float[Array, ""], chance: Float[Array, " rows"]
-) -> tuple[Float[Array, "rows nodes"], Float[Array, "rows nodes"]]:
-    """The counts and weights of every row, in JAX."""
-    return binomial_nodes(jnp, draws, chance)

@@ -48,6 +48,7 @@ class Inverse:
             last = int(np.argmin(np.append(total < _MOST, False)))
             edges, values, spent = edges[: last + 1], values[:last], spent[:last]
         self.edges, self._series = edges, average_matrix(order) @ values.T
+        self._spent = hold(spent)
         self.times = xp.concatenate([xp.zeros(1, spent.dtype), xp.cumsum(spent)])
 
     def _cell(self, table: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -80,8 +81,7 @@ class Inverse:
             miss, slope = missed(part, still, aim)
             return xp.clip(part - miss / slope, 0.0, 1.0)
 
-        spent = hold(self.times[1:] - self.times[:-1])[cell]
-        part = repeat(_NEWTON, closer, xp.clip(aim / spent, 0.0, 1.0))
+        part = repeat(_NEWTON, closer, xp.clip(aim / self._spent[cell], 0.0, 1.0))
         if isinstance(part, jax.Array):
             miss, slope = missed(part, series, rest)
             part = part - (miss - hold(miss)) / hold(slope)  # for its slopes alone

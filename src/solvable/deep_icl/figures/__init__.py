@@ -1,6 +1,7 @@
 """The paper's experiments and claims, and a figure that it lacks."""
 
 from . import (
+    batch,
     depth,
     fs,
     fs_ood,
@@ -15,6 +16,8 @@ from . import (
     rrs_time,
     softmax,
     untied,
+    untied_contexts,
+    untied_depth,
     width,
 )
 
@@ -23,6 +26,7 @@ _MODULES = (
     iso_training,
     iso_landscape,
     iso_sgd,
+    batch,
     fs,
     fs_ood,
     rrs_time,
@@ -32,6 +36,8 @@ _MODULES = (
     depth,
     joint,
     untied,
+    untied_depth,
+    untied_contexts,
     full_attention,
     softmax,
     optimal_shape,

@@ -50,12 +50,13 @@ def repeated(task: RotatedStructure, depth: int, rate: float, settings: Any) -> 
 
 
 def seeds_gap(data: xr.Dataset, of: str = "train_gamma") -> tuple[float, float]:
-    """The largest relative gap of the seeds' mean γ, and the standard error there.
+    """How far γ is off relative to another one, mean over the run and seeds; its standard error.
 
-    From a tenth of the run on: before, few contexts have been seen.
+    From a tenth of the run on: before, few contexts have been seen. Of several problems, that which
+    is further off.
     """
     later = data.sel(step=(data.step > 0) & (data.step >= 0.1 * data.step[-1]))
-    ratio = later.tokens_gamma / later[of]
-    gap, error = abs(ratio.mean("run") - 1.0), ratio.std("run", ddof=1) / ratio.sizes["run"] ** 0.5
-    worst = gap.argmax(...)
-    return float(gap.isel(worst)), float(error.isel(worst))
+    gaps = (later.tokens_gamma / later[of] - 1.0).mean("step")
+    mean, error = gaps.mean("run"), gaps.std("run", ddof=1) / gaps.sizes["run"] ** 0.5
+    worst = abs(mean).argmax(...)
+    return float(mean.isel(worst)), float(error.isel(worst))

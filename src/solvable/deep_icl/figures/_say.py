@@ -5,6 +5,7 @@ from typing import Literal
 from ...reproduce import Statement
 from ...reproduce.claim import Kind
 
+ABSTRACT = "the abstract, as a summary quotes it"
 ACCOUNTS = "Known from accounts only, which may not be the paper's own words."
 
 

@@ -122,7 +122,7 @@ def search(settings: Any) -> xr.Dataset:
 @fig.data
 def balance(settings: Any) -> xr.Dataset:
     """Where exact floors and flow fall alike per cost, far out: C, and d log L/d log N."""
-    sizes = {
+    sizes: dict[Any, np.ndarray] = {
         "width": np.geomspace(30.0, 1e6, 91),
         "depth": np.unique(np.geomspace(1.0, 1e7, 300).round()),
         "time": np.geomspace(1.0, 1e18, 300),
@@ -146,7 +146,8 @@ def balance(settings: Any) -> xr.Dataset:
 def sums(settings: Any) -> xr.Dataset:
     """The best loss over γ, and the sum of what N, L and P leave alone."""
     (dim, depths), nu, beta = settings.sums, settings.nu, settings.betas[0]
-    laws = {name: law_of(name, nu, beta, dim) for name in ("width", "depth", "context")}
+    alone: tuple[Any, ...] = ("width", "depth", "context")
+    laws = {name: law_of(name, nu, beta, dim) for name in alone}
     ratios = []
     for width, context in settings.shapes:
         task = RotatedStructure(nu, beta, dim, width=width, context=context)
@@ -169,7 +170,8 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
         exact, laws, shares = (d.best.sel(beta=beta, form=n).values.T for n in d.form.values)
         front += [tokens(d.budget, exact[0], words, k), theory(d.budget, shares[0], "", k)]
         front.append(law(d.budget, laws[0]))
-        shape += [tokens(*exact[1:], "", k), theory(*shares[1:], "", k, linewidth=0.8)]
+        shape.append(tokens(exact[1], exact[2], "", k))
+        shape.append(theory(shares[1], shares[2], "", k, linewidth=0.8))
         power = _asymptote(settings, beta, "shape")
         anchor = 1.3 * shares[2, 0] * (shares[1] / shares[1, 0]) ** power
         shape.append(law(shares[1], anchor, r"$N^{\nu\,\min(\beta,1)/\beta}$" if k else ""))

@@ -3,10 +3,6 @@
 from ._additive import AdditiveLaw as AdditiveLaw
 from ._additive import additive_law as additive_law
 from ._additive import additive_loss as additive_loss
-from ._curves import DepthCurves as DepthCurves
-from ._curves import equivalent as equivalent
-from ._curves import spectrum as spectrum
-from ._curves import step_sizes as step_sizes
 from ._exponents import Exponents as Exponents
 from ._exponents import attention_time_exponent as attention_time_exponent
 from ._exponents import exponents as exponents

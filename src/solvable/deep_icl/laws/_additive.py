@@ -132,7 +132,8 @@ def additive_loss(
 ) -> np.ndarray:
     """``𝓛 ≈ c_t t^-β/(2+β) + c_N N^-ν min(β,1) + c_L L^-β + c_P P^-ν min(β,2)``.
 
-    The amplitudes are those of `law`: nothing is fitted.
+    The sum of single laws (F19, accounts; the caps are derived). The amplitudes are those of `law`:
+    nothing is fitted.
 
     Args:
         nu: ν, the capacity exponent.

@@ -15,14 +15,15 @@ from ...numerics.roots import root_between
 from ..run import Time
 from ..spectrum import Spectrum
 from ..task import RotatedStructure
-from ..theory import Equivalent, Medium, loss_curve, losses
-from ..theory._flow import Flow
+from ..theory import Equivalent, Flow, Medium, loss_curve, losses
 from ._cost import Cost
 
 Loss = Callable[[float, float, float, int], float]
 MOST_DEPTH = 512
 _LEAST_DEPTH = 16  # of a contour
 _NODES = 64  # of the series of a loss and of its slope
+_PLACES = 240  # on which the end of a flow is looked for
+_FLAT, _SURE = 1e-11, 1e-10  # of the slope at the start: round-off, and what is none
 ENDLESS_DEPTH = 256  # stands for a depth without limit
 _LONGEST = 100  # contexts up to so many times D are tried
 _NEAR, _CLOSE = math.log(1.6), 0.01  # in log N and log P: a first step, and where a search ends
@@ -86,9 +87,15 @@ class Model:
         def both(gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return losses(found, gamma, np.full(gamma.shape, float(depth)), 0.0)
 
-        places = depth / top * np.linspace(0.25, 2.5, 40)
-        k = int(np.argmax(both(places)[1] > 0.0))
-        end = root_between(lambda g: both(np.full(1, g))[1].item(), *places[k - 1 : k + 1])
+        places = np.geomspace(1e-3, 2.5 * depth, _PLACES) / top
+        slopes = both(places)[1]
+        # Where the loss is flat its slope is round-off: the flow has arrived, at no zero.
+        flat = slopes >= _FLAT * slopes[0]
+        k = max(1, int(np.argmax(flat)))
+        crossed = bool(slopes[k] > 0.0) and bool(slopes[k - 1] < _SURE * slopes[0])
+        end = float(places[k])
+        if crossed:
+            end = root_between(lambda g: both(np.full(1, g))[1].item(), float(places[k - 1]), end)
         # The loss changes at γ·edge ~ 1, and again as far from the end, where the top diverges.
         small = 0.5 / top
         size = math.log1p(end / small)
@@ -96,13 +103,17 @@ class Model:
         grown = np.exp(size * (2.0 * nodes - 1.0))
         gamma = ((end + small) * grown - small) / (1.0 + grown)
         value, slope = both(gamma)
-        series = to_series @ np.log(np.stack([value, slope / (gamma - end)], axis=1))
+        fall = slope / (gamma - end) if crossed else -slope
+        series = to_series @ np.log(np.stack([value, np.maximum(fall, 1e-300)], axis=1))
 
         def read(gamma: np.ndarray, k: int) -> np.ndarray:
             place = np.log((gamma + small) / (end + small - gamma)) / size
             return np.exp(chebval(place, series[:, k]))
 
-        flow = Flow(lambda gamma: (end - gamma) * read(gamma, 1), 0.0, end, 1.0 / top)
+        def speed(gamma: np.ndarray) -> np.ndarray:
+            return read(gamma, 1) * (end - gamma if crossed else 1.0)
+
+        flow = Flow(speed, 0.0, end, 1.0 / top)
         return flow, lambda gamma: read(gamma, 0)
 
 

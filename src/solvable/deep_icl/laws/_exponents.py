@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ... import validation
 from ...numerics.host import is_known, unpacked
 from ..run import TIMES, Time
-from ..spectrum import MAX_DIM, MIN_LAM, last_of
+from ..spectrum import MAX_DIM, MIN_LAM, check_exponents, last_of
 
 Layers = Literal["tied", "untied"]
 LAYERS = ("tied", "untied")
@@ -118,14 +118,6 @@ def attention_time_exponent(beta: Number, m: int = 5) -> Number:
     _, source = unpacked(beta)
     product = validation.whole("m", m, 1, 1000) * source
     return _number(product / (product + 2.0))
-
-
-def check_exponents(nu: Any, beta: Any) -> None:
-    """Refuse ν and β outside (0, 20]."""
-    for name, value in (("nu", nu), ("beta", beta)):
-        number = validation.floating(name, value)
-        validation.shaped(name, number, ())
-        validation.within(name, number, 0.0, 20.0, open_low=True)
 
 
 def check_spectrum(nu: Any, beta: Any, dim: int | float) -> None:

@@ -10,8 +10,7 @@ from scipy.special import gamma as gamma_function
 
 from ... import validation
 from ..spectrum import ENDLESS, Spectrum
-from ..theory._floors import Floor
-from ..theory._flow import Flow
+from ..theory import Floor, Flow
 from ._depth import DepthFloor
 from ._exponents import Number, check_spectrum, exponents
 from ._law import RESOURCES, Law, Resource

@@ -102,6 +102,8 @@ def optimal_shape(
 ) -> Shape:
     """The time, width, depth and context that make the loss smallest at a given cost.
 
+    ``min 𝓛(t, N, L, P)`` with ``cost(t, N, L, P) = budget`` (F20 of the accounts; exact: derived).
+
     Args:
         budget: what the shape costs.
         nu: ν, the capacity exponent.
@@ -175,7 +177,7 @@ def _checked(
     validation.concrete("budget", budget, why="the best shape is searched for")
     number = validation.floating("budget", budget)
     validation.shaped("budget", number, ())
-    validation.within("budget", number, 0.0, 1e200, open_low=True)
+    validation.within("budget", number, 1e-50, 1e100)
     check_spectrum(nu, beta, dim)
     validation.one_of("time", time, TIMES)
     spending = cost if isinstance(cost, Cost) else Cost(cost)

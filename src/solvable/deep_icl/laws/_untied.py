@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from ... import validation
 from ...compiling import stage
 from ...numerics.host import numbers, unpacked
+from ..spectrum import check_exponents
 
 # B_2j/(2j)! of Euler and Maclaurin's tail, from k = 16 on: 1e-17 for every s > 1.
 _BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
@@ -47,6 +48,9 @@ class UntiedLaw(eqx.Module):
     spread_exponent: Float[Array, ""]
     shape_exponent: Float[Array, ""]
 
+    def __repr__(self) -> str:
+        return f"UntiedLaw({validation.brief(**vars(self))})"
+
     def __call__(self, depth: Any) -> Float[Array, "..."]:
         """The law's loss at depths L, of any shape."""
         place = validation.floating("depth", depth)
@@ -77,14 +81,10 @@ def untied_depth_law(nu: Any, beta: Any, dim: int | float = math.inf) -> UntiedL
     >>> law.exponent.item(), round(law.amplitude.item(), 8), round(law(32).item(), 10)
     (4.0, 4.10529833, 3.2596e-06)
     """
-    for name, value in (("nu", nu), ("beta", beta)):
-        number = validation.floating(name, value)
-        validation.shaped(name, number, ())
-        validation.within(name, number, 0.0, 20.0, open_low=True)
+    nu, beta = check_exponents(nu, beta)
     if not (isinstance(dim, float) and dim == math.inf):
         dim = validation.whole("dim", dim, 1)
-    given = (validation.floating(name, x) for name, x in (("nu", nu), ("beta", beta)))
-    return UntiedLaw(*numbers(_law, *given, dim=float(dim)))
+    return UntiedLaw(*numbers(_law, nu, beta, dim=float(dim)))
 
 
 def _law(xp: Any, nu: Any, beta: Any, *, dim: float) -> tuple[Any, ...]:

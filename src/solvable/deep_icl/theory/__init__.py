@@ -15,8 +15,10 @@ from ._equivalent import single_layer as single_layer
 from ._fixed import FixedLaw as FixedLaw
 from ._fixed import fixed_law as fixed_law
 from ._fixed import single_layer_loss as single_layer_loss
+from ._floors import Floor as Floor
 from ._floors import floor as floor
 from ._floors import level as level
+from ._flow import Flow as Flow
 from ._loss import edge as edge
 from ._loss import loss as loss
 from ._optimum import Optimum as Optimum
@@ -34,6 +36,8 @@ from ._shift import turns as turns
 from ._spectral import Spectral as Spectral
 from ._spectral import spectral as spectral
 from ._spectral import spectral_loss as spectral_loss
+from ._untied import UntiedCurve as UntiedCurve
 from ._untied import product_loss as product_loss
+from ._untied import untied_curve as untied_curve
 from ._untied import untied_loss as untied_loss
 from ._untied import untied_optimum as untied_optimum

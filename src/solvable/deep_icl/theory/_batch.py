@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 
 from ... import memory, training, validation
+from ...numerics.roots import root_between
 from ..run import TIMES, Time, contexts_of
-from ..task import Isotropic, RotatedStructure, check_task
+from ..task import Isotropic, RotatedStructure, Task, check_task
 from ._arguments import MAX_DEPTH
 from ._optimum import optimum
 
@@ -58,7 +58,7 @@ class BatchFloor:
 
 
 def batch_floor(
-    task: Isotropic | RotatedStructure,
+    task: Task,
     depth: Any,
     *,
     lr: Any,
@@ -90,7 +90,7 @@ def batch_floor(
 
     Warns:
         UserWarning: where one of the drawn contexts has a tenth of all the noise, or where γ*I is a
-            saddle: SGD leaves it then.
+            saddle: there is no floor around it then.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
     >>> task = RotatedStructure(nu=1.25, beta=0.8, dim=10)
@@ -117,9 +117,9 @@ def batch_floor(
         count = _DRAWN if drawn is None else contexts_of(drawn)
         gamma, noise, error, curvature = _drawn(task, layers, count, number)
     scale = step / (4.0 * batch)
-    stable = bool(np.all(curvature > 0.0))
+    stable = bool(np.all(curvature[_sizes(task.width) > 0] > 0.0))
     if not stable:
-        warnings.warn("γ*I is a saddle of the mean loss: SGD leaves it", stacklevel=2)
+        warnings.warn("γ*I is a saddle of the mean loss, not its minimum", stacklevel=2)
     loss = float(scale * noise.sum()) if stable else math.inf
     return BatchFloor(loss, scale * error, gamma, noise, curvature, step, batch)
 
@@ -157,7 +157,7 @@ def _parts(
     straight = 0.5 * summed(own, chain, uu) + folded  # Σ H_jk,jk, and Σ H_jk,kj
     turned = 0.5 * scale * np.sum(mixed * chain, axis=(-2, -1)) + summed(zu, twice, weight * s)
     top = (2.0 * np.einsum("...j,...jk,...k->...", last, mixed, last) + folded) / n
-    return _split(whole, cross, trace), _split(straight, turned, top) / _sizes(n)
+    return _split(whole, cross, trace), _split(straight, turned, top) / np.maximum(_sizes(n), 1)
 
 
 def _split(straight: Any, turned: Any, trace: Any) -> np.ndarray:
@@ -210,7 +210,7 @@ def _single_layer(task: Any) -> tuple[float, np.ndarray, np.ndarray]:
     gamma = float(line / turned)
     whole, cross, *_ = 4.0 * mean(gamma)
     curvature = _split(2.0 * straight * lam.sum(), 2.0 * turned, 2.0 * turned / dim)
-    return gamma, _split(whole, cross, cross / dim), curvature / _sizes(dim)
+    return gamma, _split(whole, cross, cross / dim), curvature / np.maximum(_sizes(dim), 1)
 
 
 def _moments(lam: Any, b: Any, u: Any, spread: Any, gamma: float) -> np.ndarray:
@@ -296,9 +296,7 @@ def _drawn(
     memory.refuse("contexts", count, 8.0 * count * size)
     generator = np.random.default_rng([seed, 6])
     room = max(1, _ROOM // size)
-    some = [
-        _Contexts(task, min(room, count - done), generator) for done in range(0, count, room)
-    ]
+    some = [_Contexts(task, min(room, count - done), generator) for done in range(0, count, room)]
 
     def slope(gamma: float) -> float:
         return sum(float(part.slope(gamma, depth).sum()) for part in some)
@@ -331,6 +329,6 @@ def _first_zero(slope: Any, far: float) -> float:
     low = grid[0]
     for high in grid[1:]:
         if slope(high) >= 0.0:
-            return float(brentq(slope, low, high, xtol=1e-12 * far))
+            return root_between(slope, low, high)
         low = high
     raise ArithmeticError("the mean loss has no minimum in γ")

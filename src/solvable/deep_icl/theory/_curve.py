@@ -28,7 +28,7 @@ def gamma_curve(
     start: Init | None = None,
     time: Time = "scalar",
 ) -> Float[Array, "..."]:
-    """γ(t) of gradient flow; see `loss_curve`.
+    """γ(t) of gradient flow, ``dγ/dt = −d𝓛/dγ`` (accounts); see `loss_curve`.
 
     Returns:
         γ, of shape (t's shape, depth's shape); of `FixedStructure` with a last axis of directions.
@@ -113,6 +113,8 @@ def _scalar_curve(
     start: Init,
 ) -> tuple[np.ndarray, np.ndarray]:
     """γ and 𝓛 at the times, at one depth."""
+    if math.isinf(depth) and equivalent is not None:
+        raise ValueError("depth must be finite for a flow with finite width or context")
     end = float(np.asarray(optimum(task, depth).gamma))
     begin, mobility = _mobility(start)
     if equivalent is None:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ... import memory
@@ -20,6 +21,8 @@ STABLE = 2.5  # γ·edge/L that is provided for where γ is not known
 ENDLESS = 400.0  # and γ·edge, where the depth is infinite
 _RESIDUAL = 1e-9
 _STEP = 1.5  # ratio of the loads for which there are contours
+_SHORTEST = 6.75  # the smallest of them: with fewer points F itself is resolved to 1e-9 only
+_BEYOND = 1.5  # how far past the load of its contour a loss keeps its digits
 _TINY = 1e-100
 _ENTRIES = 4_000_000  # of an array at once
 
@@ -50,7 +53,7 @@ def load_for(load: float, depth: float) -> float:
             if math.isfinite(depth) and load <= STABLE * depth
             else f"gamma times the spectrum's edge must be at most {MAX_LOAD:g}, not {load:.6g}"
         )
-    steps = math.ceil(math.log(max(load, OUTSIDE) / OUTSIDE) / math.log(_STEP) - 1e-9)
+    steps = math.ceil(math.log(max(load, _SHORTEST) / OUTSIDE) / math.log(_STEP) - 1e-9)
     return OUTSIDE * _STEP**steps
 
 
@@ -87,8 +90,11 @@ class Equivalent:
         """𝓛 and d𝓛/dγ at γ and depths of one shape; depths are known."""
         _, gamma, depth, top = unpacked(gamma, np.asarray(depth, float), self.top)
         deepest = float(np.max(np.asarray(depth)))
-        if not is_known(gamma, self.medium):
-            return losses(self.for_depth(deepest), gamma, depth, self.noise)
+        if not is_known(gamma, self.medium, self.noise):
+            found = losses(self.for_depth(deepest), gamma, depth, self.noise)
+            # A traced γ cannot be refused.
+            good = jnp.isfinite(depth) | (abs(gamma) * top <= _BEYOND * ENDLESS)
+            return tuple(jnp.where(good, x, jnp.nan) for x in found)
         found = self.at(float(np.max(np.abs(gamma))) * float(top), deepest)
         count = max(1, gamma.size * found.two.shape[1] // _ENTRIES)
         rows = (np.array_split(x.ravel(), count) for x in (gamma, depth))
@@ -129,7 +135,8 @@ def settled(residual: Any) -> None:
 def fixed_equivalent(law: FixedLaw, gamma: Any, depth: Any, points: int) -> Any:
     """𝓛 at one diagonal Γ: that of the medium S = Γ^½ΣΓ^½, whose layers are steps of 1/L (F13).
 
-    Differentiable in Γ, at Γ = 0 too. Where an entry is far below 0 it is no number.
+    Differentiable in Γ, at Γ = 0 too. Where an entry is far below 0 it is no number; nor, of
+    infinite depth and a traced Γ, where γ·edge is above 600.
     """
     xp, law, gamma, depth = unpacked(law, gamma, depth)
     m, unit = _preconditioned(xp, law, gamma)
@@ -137,9 +144,12 @@ def fixed_equivalent(law: FixedLaw, gamma: Any, depth: Any, points: int) -> Any:
     wide = log_rho(xp, hold(unit * top), points)
     r = resolvents(m, top, wide, points)
     value, _ = losses(r, unit, depth, law.noise)
-    # The ellipse has room for eigenvalues that are a little below 0, no more.
+    # The ellipse has room for eigenvalues that are a little below 0, no more, and for so large a Γ.
     room = 0.25 * (xp.cosh(wide) - 1.0) * top
-    return xp.where(xp.min(hold(m.lam)) >= -room, value, xp.nan)
+    good = xp.min(hold(m.lam)) >= -room
+    if xp is not np:
+        good = good & (xp.isfinite(depth) | (hold(unit) * top <= _BEYOND * ENDLESS))
+    return xp.where(good, value, xp.nan)
 
 
 def _preconditioned(xp: Any, law: Any, gamma: Any) -> tuple[Medium, Any]:

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...compiling import stage
@@ -88,16 +87,3 @@ def single_layer_optimum(law: FixedLaw) -> tuple[Float[Array, " dim"], Float[Arr
     # 1 − γλ, without its cancellation.
     left = (spread * share + rest) / below
     return stage(share / lam / below), stage(xp.sum(share * left))
-
-
-def second_order(
-    law: FixedLaw, gamma: Float[Array, " dim"], inverse_depth: Any
-) -> Float[Array, ""]:
-    """The loss at small γ to second order: exact at any D and P."""
-    spread, g = law.spread, gamma * law.lam
-    square, total = jnp.sum(g**2), jnp.sum(g)
-    # E Λ̂ΛΛ̂ and E ΛΛ̂² of Gaussian tokens.
-    around = jnp.sum(law.share * (1.0 + spread) * g**2) + spread * jnp.sum(law.share) * square
-    twice = jnp.sum(law.share * ((1.0 + spread) * g**2 + spread * total * g))
-    first = jnp.sum(law.share * (1.0 - 2.0 * g))
-    return first + around + (1.0 - inverse_depth) * twice + spread * law.noise**2 * square

@@ -53,7 +53,7 @@ class Flow:
 
     def _edges(self) -> np.ndarray:
         """Cells that grow away from the start, and shrink towards the fixed point."""
-        unit = min(0.1 * self.scale, self.start or math.inf)
+        unit = min(0.1 * self.scale, abs(self.start) or math.inf)
 
         def away(reach: float) -> np.ndarray:
             size = math.log1p(reach / unit)

@@ -114,7 +114,8 @@ class Form(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # a search may step too far
             rho = turn @ quotient(gamma, lam)
             pull = self.square[:depth, :depth] @ rho - self.linear[:depth]
-            loss = max(self.start + float(rho @ (pull - self.linear[:depth])), 1e-300)
+            loss = self.start + float(rho @ (pull - self.linear[:depth]))
+            loss = max(loss, 1e-16 * self.start)  # what it is right to
             rest = without(1.0 - gamma[:, None] * lam[None, :] / depth)
             slope = 2.0 / depth * (rest @ (turn.T @ pull))
             return float(np.log(loss)), slope / loss

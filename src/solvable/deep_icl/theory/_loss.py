@@ -50,7 +50,8 @@ def loss(
         step: deprecated, the old name of step_size.
 
     Returns:
-        The losses, of shape (gamma's shape, depth's shape).
+        The losses, of shape (gamma's shape, depth's shape). Under JAX, at infinite depth with
+        finite width or context, no number where γ·edge is above 600.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
     >>> rrs = RotatedStructure(nu=1.25, beta=1.0, dim=200, width=60, context=100)
@@ -146,7 +147,8 @@ _one_fixed = jit(fixed_equivalent, static_argnames="points")
 def edge(task: Task) -> Float[Array, ""]:
     """The upper edge of the spectrum of what a layer descends: γ·edge/L < 2 is stable.
 
-    The smallest ``−z(κ)`` over κ < −λ₁ of the equivalent's map; of ISO ``(1 + α^-½)²``.
+    The smallest ``−z(κ)`` over κ < −λ₁ of the equivalent's map (derived); of ISO ``(1 + α^-½)²``,
+    where the law of Marchenko and Pastur ends (accounts).
 
     >>> round(edge(RotatedStructure(nu=1.25, beta=1.0, dim=100, width=50)).item(), 4)
     1.2209

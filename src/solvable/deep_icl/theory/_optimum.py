@@ -33,6 +33,9 @@ from ._resolvents import edge as upper_edge
 from ._spectral import Spectral, known_losses, spectral, spectral_descent, spectral_loss
 
 _FEW = 8  # depths of an optimum that are written out
+_CLOSER, _PLACES, _FAR = 1.03, 400, 1e40  # ratio of places where slopes are looked at; how far
+_STEEP = 1e200
+_LEAST = 1e-14  # of a loss that is searched for: its round-off
 _SAFE = 0.7  # of the typical optimum, from where that of the mean is searched for
 
 
@@ -142,7 +145,8 @@ def _equivalent_optimum(equivalent: Equivalent, depth: float) -> tuple[Any, Any]
     if is_known(equivalent.medium, equivalent.noise):
 
         def descent(gamma: float) -> float:
-            return -float(equivalent.both(np.asarray(gamma), depth)[1])
+            fall = -float(equivalent.both(np.asarray(gamma), depth)[1])
+            return fall if abs(fall) < _STEEP else -_STEEP  # far beyond the edge
 
         equivalent.for_depth(depth)  # serves the search, and refuses a depth that is too large
         unit = depth / float(equivalent.top)
@@ -158,7 +162,7 @@ def _equivalent_optimum(equivalent: Equivalent, depth: float) -> tuple[Any, Any]
 
     high = STABLE * depth / jax.lax.stop_gradient(stage(equivalent.top))
     zero = jnp.zeros_like(high)
-    gamma = inverse_between(slope, zero, 1e-6 * high, high, found, equivalent.noise)
+    gamma = inverse_between(slope, zero, zero, high, found, equivalent.noise)
     return gamma, losses(found, gamma, deep, equivalent.noise)[0]
 
 
@@ -166,23 +170,27 @@ def _population_optimum(s: Spectral, depth: float) -> tuple[Any, Any]:
     """The zero of −d𝓛/dγ, which is positive at γ = 0, and the loss there."""
     if math.isinf(depth) and is_known(s.noise) and not np.any(np.asarray(s.noise)):
         return np.asarray(math.inf), s.floor
-    xp, lam = unpacked(s.lam)
-    far = (2.0 * depth if math.isfinite(depth) else 1.0) / xp.max(lam)
+    xp, lam, share, noise = unpacked(s.lam, s.share, s.noise)
+    # The zero of the slope's tangent at 0. With noise the slope has several zeros, of which the
+    # first is the best, and none lies much before this place.
+    bend = (2.0 - 1.0 / depth) * xp.sum(share * lam**2) + xp.sum(noise * lam**2)
+    first = xp.sum(share * lam) / bend
     if is_known(s):
 
         def descent(gamma: float) -> float:
             return float(spectral_descent(s, np.asarray([gamma]), depth)[0])
 
-        low, high = 0.0, float(far)
-        while descent(high) > 0.0 and high < 1e12 * far:
-            low, high = high, 1.25 * high
-        gamma = np.asarray(root_between(descent, low, high))
+        low, steps = 0.0, float(first) * _CLOSER ** np.arange(-30.0, _PLACES)
+        while (falls := spectral_descent(s, steps, depth) > 0.0).all():
+            low, steps = steps[-1], steps * (steps[-1] / steps[0])
+        k = int(np.argmin(falls))
+        gamma = np.asarray(root_between(descent, steps[k - 1] if k else low, steps[k]))
         return gamma, known_losses(s, gamma[None], np.asarray([depth]))[0, 0]
-    return _traced_optimum(s, stage(depth), jax.lax.stop_gradient(far))
+    return _traced_optimum(s, stage(depth), jax.lax.stop_gradient(first))
 
 
 @jit
-def _traced_optimum(s: Spectral, depth: Float[Array, ""], far: Float[Array, ""]) -> Any:
+def _traced_optimum(s: Spectral, depth: Float[Array, ""], first: Float[Array, ""]) -> Any:
     """The same of numbers that JAX traces, with their slopes."""
 
     def descent(gamma: Array, s: Spectral) -> Array:
@@ -190,9 +198,9 @@ def _traced_optimum(s: Spectral, depth: Float[Array, ""], far: Float[Array, ""])
 
     still = jax.lax.stop_gradient(s)
     low, high = jax.lax.while_loop(
-        lambda ends: (descent(ends[1], still) > 0.0) & (ends[1] < 1e12 * far),
-        lambda ends: (ends[1], 1.25 * ends[1]),
-        (jnp.zeros_like(far), far),
+        lambda ends: (descent(ends[1], still) > 0.0) & (ends[1] < _FAR * first),
+        lambda ends: (ends[1], _CLOSER * ends[1]),
+        (jnp.zeros_like(first), 0.5 * first),
     )
     gamma = inverse_between(descent, jnp.zeros_like(low), low, high, s)
     return gamma, spectral_loss(s, gamma, depth)
@@ -222,17 +230,19 @@ def _fixed_optimum(task: FixedStructure, depth: float) -> tuple[Any, Any]:
         bounds=[(-40.0, math.log(2.0 * depth))] * task.dim,
         options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-12, "gtol": 1e-7},
     )
-    return np.exp(found.x) / lam, np.asarray(np.exp(found.fun))
+    best = np.exp(found.x) / lam
+    return best, np.asarray(fixed_equivalent(law, best, depth, fixed_points(law, best, depth)))
 
 
 @jit(static_argnames="points")
 def _log_fixed(
     log_load: Float[Array, " dim"], law: FixedLaw, depth: Float[Array, ""], points: int
 ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
-    """The logarithm of 𝓛, and its slopes in log γλ."""
+    """The logarithm of 𝓛 and its round-off, and its slopes in log γλ."""
+    least = _LEAST * jnp.sum(law.share)
 
     def value(log_load: Array) -> Array:
-        return jnp.log(fixed_equivalent(law, jnp.exp(log_load) / law.lam, depth, points))
+        return jnp.log(fixed_equivalent(law, jnp.exp(log_load) / law.lam, depth, points) + least)
 
     return jax.value_and_grad(value)(log_load)
 

@@ -266,14 +266,15 @@ def losses(r: Resolvents, gamma: Any, depth: Any, noise: Any) -> tuple[Any, Any]
     layers = xp.where(endless, 1.0, depth).astype(complex)
     load = gamma.astype(complex) * r.z[None, :]
     part = xp.where(endless, 0.0, load / layers)
-    log = xp.where(endless, load, layers * xp.log1p(part))
-    rise = xp.expm1(log)  # h − 1
-    steep = r.z[None, :] * xp.exp(log) / (1.0 + part)  # dh/dγ
-    a, b = rise * r.dz[None, :], steep * r.dz[None, :]
-    seen = xp.concatenate([a, xp.conj(a)], axis=1) @ r.two.T
-    twice = 2.0 * r.one[None, :] + seen
-    unit = (noise**2).astype(complex) * r.noise[None, :]
-    value = r.start + 2.0 * xp.sum((a * (twice + unit * rise)).real, axis=1)
-    slope = 4.0 * xp.sum((b * (r.one[None, :] + seen + unit * rise)).real, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # far beyond the edge of stability
+        log = xp.where(endless, load, layers * xp.log1p(part))
+        rise = xp.expm1(log)  # h − 1
+        steep = r.z[None, :] * xp.exp(log) / (1.0 + part)  # dh/dγ
+        a, b = rise * r.dz[None, :], steep * r.dz[None, :]
+        seen = xp.concatenate([a, xp.conj(a)], axis=1) @ r.two.T
+        twice = 2.0 * r.one[None, :] + seen
+        unit = (noise**2).astype(complex) * r.noise[None, :]
+        value = r.start + 2.0 * xp.sum((a * (twice + unit * rise)).real, axis=1)
+        slope = 4.0 * xp.sum((b * (r.one[None, :] + seen + unit * rise)).real, axis=1)
     # Right to 1e-15 of Σa or so, and so no loss below 0.
     return xp.maximum(value, 0.0).reshape(shape), slope.reshape(shape)

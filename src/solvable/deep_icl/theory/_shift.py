@@ -35,6 +35,8 @@ def _product(xp: Any, left: np.ndarray, middle: Any, right: np.ndarray) -> Any:
 
 def _turned(task: FixedStructure, angle: Any, seed: int) -> tuple[Any, Any]:
     check_task(task, FixedStructure)
+    if task.context is not None:
+        raise ValueError(f"context must be None for the loss after a turn, not {task.context}")
     angles = validation.floating("angle", angle)
     validation.within("angle", angles, -100.0, 100.0)
     memory.refuse("dim", task.dim, 64.0 * (2 + angles.size) * task.dim**2)
@@ -47,7 +49,8 @@ def shifted_loss(
 ) -> Float[Array, "..."]:
     r"""The loss of Γ = LΣ^-1 where covariates and tasks are turned: Σ' = RΣRᵀ, Ω' = RΩRᵀ.
 
-    ``Tr Ω' ((I − Σ^-1Σ')^L)ᵀ Σ' (I − Σ^-1Σ')^L`` with ``R = e^(θS)``, ``S = (G − Gᵀ)/(2√D)``.
+    ``Tr Ω' ((I − Σ^-1Σ')^L)ᵀ Σ' (I − Σ^-1Σ')^L`` with ``R = e^(θS)``, ``S = (G − Gᵀ)/(2√D)`` (F11,
+    accounts).
 
     Args:
         task: the law that Γ was trained on, with endless contexts.
@@ -72,6 +75,7 @@ def shifted_loss(
     wanted = np.unique(depths).astype(int)
     left = turn * xp.sqrt(omega)[None, None, :]
     found: dict[int, Any] = {}
+    beyond = xp.zeros(turn.shape[:1], bool)  # whether it has overflowed
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in range(1, int(wanted[-1]) + 1):
             # Σ' v through vectors: never a power of a matrix.
@@ -79,13 +83,18 @@ def shifted_loss(
             left = left - seen / lam[None, :, None]
             if layer in wanted:
                 inside = xp.swapaxes(turn, 1, 2) @ left
-                found[layer] = xp.sum(lam[None, :] * xp.sum(inside**2, axis=2), axis=1)
+                value = xp.sum(lam[None, :] * xp.sum(inside**2, axis=2), axis=1)
+                beyond = beyond | ~xp.isfinite(value)
+                found[layer] = xp.where(beyond, xp.inf, value)
     values = xp.stack([found[int(d)] for d in depths.ravel()], axis=-1)
     return stage(values.reshape((*angles.shape, *depths.shape)))
 
 
 def shift_radius(task: FixedStructure, angle: Any, *, seed: int = 0) -> Float[Array, "..."]:
-    """The spectral radius of I − Σ^-1Σ': beyond 1 every further layer makes the loss worse."""
+    """The spectral radius of I − Σ^-1Σ': beyond 1 every further layer makes the loss worse.
+
+    ``max |s − 1|`` over the eigenvalues s of Σ^-1Σ' (derived).
+    """
     angles, turn = _turned(task, angle, seed)
     xp, turn, lam = unpacked(turn, task.lam)
     root = xp.sqrt(lam)

@@ -19,7 +19,7 @@ from . import _christoffel as christoffel
 from . import _gram as gram
 from ._arguments import depths_of, is_population
 from ._equivalent import medium_of, single_layer
-from ._optimum import Optimum
+from ._optimum import Optimum, optimum
 from ._spectral import Spectral
 
 MOST = 1024  # layers whose γ are worked out one by one
@@ -146,9 +146,9 @@ def untied_optimum(
     validation.concrete("task", task, why="the best γ of every layer are worked out")
     validation.needs_double("the best untied layers")
     alike = isinstance(task, RotatedStructure) and is_population(task)
-    for one in depths.ravel():
-        validation.whole("depth", one, 1, MOST if alike else gram.DEEPEST)
     layers = depths.astype(int).ravel().tolist()
+    for one in layers:
+        validation.whole("depth", one, 1, MOST if alike else gram.DEEPEST)
     if contexts is not None:
         return _of_means(task, depths, layers, contexts, seed)
     return (_exact if alike else _by_form)(task, depths, layers)
@@ -159,25 +159,41 @@ def _by_form(task: Any, depths: np.ndarray, layers: list[int]) -> Optimum:
     most, noise = max(layers), float(task.noise)
     if isinstance(task, Isotropic):
         form = gram.noisy_isotropic(float(task.alpha), noise, most)
-    else:
-        form = gram.equivalent_form(medium_of(task), noise, most)
+        pairs = [
+            _isotropic(task, each, d) for each, d in zip(form.best(*layers), layers, strict=True)
+        ]
+        gammas, losses = ([pair[k] for pair in pairs] for k in (0, 1))
+        bounds = [gram.isotropic_bound(float(task.alpha), noise, d) for d in layers]
+        # Where the zeros are real both are one number, which the bound has in closed form.
+        losses = [max(x, y) for x, y in zip(losses, bounds, strict=True)]
+        return _optimum(depths, gamma=_padded(gammas), loss=losses, rounded=losses, bound=bounds)
+    form = gram.equivalent_form(medium_of(task), noise, most)
     found = form.best(*layers)
     rounded = [form.at(each.gamma) for each in found]
-    if isinstance(task, Isotropic):
-        bounds = [gram.isotropic_bound(float(task.alpha), noise, d) for d in layers]
-    else:
-        for k in [k for k, d in enumerate(layers) if d == 1]:
-            start, line, square = (float(x) for x in single_layer(task))
-            rounded[k] = start - line**2 / square
-            found[k] = gram.Layers(np.asarray([line / square]), rounded[k], rounded[k])
-        bounds = [each.bound for each in found]
+    for k in [k for k, d in enumerate(layers) if d == 1]:
+        start, line, square = (float(x) for x in single_layer(task))
+        rounded[k] = start - line**2 / square
+        found[k] = gram.Layers(np.asarray([line / square]), rounded[k], rounded[k])
     return _optimum(
         depths,
         gamma=_padded([each.gamma for each in found]),
         loss=[each.loss for each in found],
         rounded=rounded,
-        bound=bounds,
+        bound=[each.bound for each in found],
     )
+
+
+def _isotropic(task: Isotropic, found: gram.Layers, depth: int) -> tuple[np.ndarray, float]:
+    """The best of the layers that a form found, of those without noise and of tied ones; its loss.
+
+    As a sum of positive terms: the form has losses to round-off of 1 only.
+    """
+    s = _nodes(task, depth)
+    silent = np.asarray(numbers(christoffel.isotropic, task.alpha, depths=(depth,))[0])[0]
+    tied = np.full(depth, float(optimum(task, depth).gamma))
+    rows = [row for row in (found.gamma, silent, tied) if np.all(np.isfinite(row))]
+    losses = np.asarray(product_loss(s, stage(np.stack(rows))))
+    return rows[int(np.argmin(losses))], float(np.min(losses))
 
 
 def _optimum(depths: np.ndarray, **fields: Any) -> Optimum:

@@ -1,0 +1,258 @@
+"""What untied layers can do where all contexts are alike: two depth laws, and where they end."""
+
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+import xarray as xr
+
+from ...reproduce import Figure, at_most, near, settings_of, worst_ratio
+from ...reproduce.panels import Panel, drawn, entry, law, line, theory, tokens
+from ...style import THEORY, TOKENS
+from .. import Isotropic, optimum, untied_depth_law, untied_optimum
+from ._ends import finite, law_task, spread
+from ._least_squares import least_squares, rounding
+
+fig = Figure(
+    "deep_icl/untied-depth",
+    "What untied layers can do where all contexts are alike",
+    settings={
+        "quick": {
+            "sizes": (32, 64),
+            "contexts": 600,
+            "deep": (1, 2, 4, 8, 16, 32, 64, 128),
+            "ends": (10**3, 10**4),
+            "bits_dim": 100,
+            "bits_depths": (4, 6, 7, 8, 9, 10, 12, 13, 14),
+            "units": 32,
+        },
+        "default": {
+            "sizes": (32, 64),
+            "contexts": 2000,
+            "deep": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+            "ends": (10**3, 10**4),
+            "bits_dim": 200,
+            "bits_depths": tuple(range(2, 17)),
+            "units": 64,
+        },
+        "full": {
+            "sizes": (64, 128),
+            "contexts": 20_000,
+            "deep": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+            "ends": (10**3, 10**4, 10**5),
+            "bits_dim": 1000,
+            "bits_depths": tuple(range(2, 17)),
+            "units": 256,
+        },
+    },
+    constants={
+        "alphas": (0.5, 1.0, 2.0),
+        "layers": (1, 2, 4),  # where isotropic contexts are drawn
+        "nus": (1.25, 1.5, 2.0),
+        "betas": (0.8, 0.5, 1.0),
+        "many": 10**15,
+        "brute": (2, 4, 8, 16, 32),  # depths of the least squares
+        "brute_dim": 1000,
+        "spreads": (1e-3, 0.03, 0.1),
+        "spread_depths": (1, 2, 4, 8, 16, 32, 64),
+        "bits": (24, 53),  # of float32 and float64
+    },
+    note=(
+        "L layers with a γ each apply a polynomial p of degree L with p(0) = 1 to a direction, so "
+        "that min ∫p² dμ, μ the spectrum of the task, bounds them; the best p has real zeros, "
+        "which layers reach. Panel (a): isotropic covariates, P = αD, D → ∞ by Chebyshev's "
+        "polynomials, beside the polynomials that are best in the mean over drawn contexts, judged "
+        "on fresh ones. Panels (b) and (c): rotated structure with endless contexts at N = D, ν = "
+        "1.25 and β = 0.8 in (c). The law C(L + 1 + β/2)^−(2+ν)β is derived up to its shift, 1 + "
+        "β/2, which is read off numbers: a conjecture. Its zeros sit on the top eigenvalues, "
+        "exponentially close in L. Panel (c): any spread of eigenvalues (semicircles of relative "
+        "standard deviation δ, for each of the top 300) leaves the exponent 2β of a density, shown "
+        "by numbers alone; γ rounded to a float32 or a float64 leave the law from about 8 and 13 "
+        "layers on. There the unit of λ is any: with λ₁ = 1 the γ of the top zero is nearly L, a "
+        "whole number, and rounding is luckier."
+    ),
+)
+
+
+@fig.data
+def isotropic(settings: Any) -> xr.Dataset:
+    """Drawn isotropic contexts against the limit of many directions."""
+    found: dict[str, list[Any]] = {"iso_drawn": [], "iso_error": []}
+    many = np.arange(1, 13)
+    for alpha in settings.alphas:
+        for name in found:
+            found[name].append([])
+        for dim in settings.sizes:
+            task = Isotropic(alpha, dim=dim)
+            best = untied_optimum(
+                task, list(settings.layers), contexts=settings.contexts, seed=settings.seed
+            )
+            found["iso_drawn"][-1].append(np.asarray(best.loss))
+            found["iso_error"][-1].append(np.asarray(best.error))
+    tied = [np.asarray(optimum(Isotropic(alpha), many).loss) for alpha in settings.alphas]
+    own = [np.asarray(untied_optimum(Isotropic(alpha), many).loss) for alpha in settings.alphas]
+    data = {name: (("alpha", "size", "layers"), np.asarray(rows)) for name, rows in found.items()}
+    data |= {"iso_tied": (("alpha", "many"), tied), "iso_own": (("alpha", "many"), own)}
+    places = {"alpha": list(settings.alphas), "size": list(settings.sizes), "many": many}
+    return xr.Dataset(data, coords=places | {"layers": list(settings.layers)})
+
+
+@fig.data
+def rotated(settings: Any) -> xr.Dataset:
+    """The best losses of very many directions, tied and untied, and the law."""
+    depths, found = list(settings.deep), {"own": [], "tied": [], "told": []}
+    for k, nu in enumerate(settings.nus):
+        task, beta = law_task(settings, k, settings.many), settings.betas[k]
+        found["own"].append(np.asarray(untied_optimum(task, depths).loss))
+        found["tied"].append(np.asarray(optimum(task, depths).loss))
+        found["told"].append(np.asarray(untied_depth_law(nu, beta)(np.asarray(depths, float))))
+    rows = {name: (("beta", "depth"), np.asarray(row)) for name, row in found.items()}
+    return xr.Dataset(rows, coords={"beta": list(settings.betas), "depth": depths})
+
+
+for stage in (finite, spread, least_squares, rounding):
+    fig.data(stage)
+
+
+def _power(settings: Any, x: float) -> float:
+    """(2+ν)β of the law with a β."""
+    return (2.0 + settings.nus[settings.betas.index(x)]) * x
+
+
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
+    """Losses against depth: isotropic, rotated with the law, and where the law ends."""
+    settings, iso, power, ends = settings_of(d), [], [], []
+    last, beta = d.isel(size=-1), settings.betas[0]
+    for k, alpha in enumerate(settings.alphas):
+        here = last.sel(alpha=alpha)
+        iso.append(line(d.many, here.iso_own, rf"$\alpha = {alpha:g}$", k))
+        iso.append(theory(d.many, here.iso_tied, "", k))
+        iso.append(tokens(d.layers, here.iso_drawn, "", k))
+    iso.append(entry("untied", color="0.3"))
+    iso.append(entry("tied", color="0.3", **THEORY))
+    iso.append(entry(f"untied, drawn, $D = {settings.sizes[-1]}$", color="0.3", **TOKENS))
+    for k, (nu, x) in enumerate(zip(settings.nus, settings.betas, strict=True)):
+        here = d.sel(beta=x)
+        power.append(tokens(d.depth, here.own, rf"$\nu = {nu:g}$, $\beta = {x:g}$", k))
+        power.append(line(d.depth, here.told, "", k))
+        power.append(theory(d.depth, here.tied, "", k))
+    power.append(entry("untied", color="0.3", **TOKENS))
+    power.append(entry("law, untied", color="0.3"))
+    power.append(entry("tied", color="0.3", **THEORY))
+    here = d.sel(beta=beta)
+    ends.append(line(d.depth, here.own, r"exact, $D \to \infty$", 6))
+    ends.append(line(d.ended_depth, d.ended, f"exact, $D = {settings.bits_dim}$", 5))
+    for k, delta in enumerate(settings.spreads):
+        row = d.spread.sel(delta=delta).isel(grid=-1)
+        ends.append(theory(d.spread_depth, row, rf"$\delta = {delta:g}$", k))
+    for k, (digits, name) in enumerate(zip(settings.bits, ("float32", "float64"), strict=True)):
+        row = d.exact * (1.0 + d.lost.sel(bits=digits).median("unit"))
+        words = f"$D = {settings.bits_dim}$, $\\gamma$ in {name}"
+        ends.append(tokens(d.bits_depth, row, words, 3 + k, linestyle=":", linewidth=0.8))
+    start = d.spread.isel(grid=-1, delta=0).sel(spread_depth=8)
+    slope = 2.0 * float(start) * (d.spread_depth[3:] / 8.0) ** (-2.0 * beta)
+    ends.append(law(d.spread_depth[3:], slope, r"$L^{-2\beta}$"))
+    low = float(here.own.sel(depth=settings.spread_depths[-1]))
+    loss, look = r"$\min\,\mathcal{L}$", {"legend": 7.0, "where": "lower left"}
+    three = rf"$\nu = {settings.nus[0]:g}$, $\beta = {beta:g}$"
+    ends_look: dict[str, Any] = look | {"legend": 6.5}
+    return drawn(
+        Panel("$L$", loss, iso, log="y", title="isotropic", **look),
+        Panel("$L$", loss, power, log="xy", title="rotated, $N = D$, $P = \\infty$", **look),
+        Panel("$L$", loss, ends, log="xy", ylim=(0.02 * low, 1.0), title=three, **ends_look),
+    )
+
+
+@fig.claim("new", "derived", over="alphas", word="isotropic-{x}")
+def isotropic_law(d, x):
+    """Isotropic covariates without noise: 𝓛* = 1/(1 + α + … + α^L), α = {x} (best polynomials of
+    drawn contexts in fresh ones, two D extrapolated to D = ∞: largest relative gap beyond 3
+    standard errors and the square of the gap at the smaller D, L = 1, 2, 4)."""
+    here = d.sel(alpha=x)
+    told = sum(x ** np.arange(5)[:, None] * (np.arange(5)[:, None] <= d.layers.values[None, :]))
+    told = 1.0 / np.asarray(told)
+    first, last = (here.iso_drawn.isel(size=n).values * told**-1 for n in (0, -1))
+    errors = [here.iso_error.isel(size=n).values / told for n in (0, -1)]
+    gap = abs(2.0 * last - first - 1.0)
+    slack = 3.0 * np.hypot(2.0 * errors[1], errors[0]) + (first - 1.0) ** 2
+    words = "Gaps at the larger D: " + ", ".join(f"{y:.3f}" for y in last - 1.0)
+    tied = here.iso_tied.sel(many=d.layers.values).values / told
+    words += "; tied layers are at " + ", ".join(f"{y:.2f}" for y in tied) + " times 𝓛*."
+    because = "the gap is of first order in 1/D; what is left is of second"
+    return at_most((gap - slack).max(), 0.0, because=because, note=words)
+
+
+@fig.claim("check", "ours")
+def brute(d):
+    """The least loss is that of least squares over polynomials in hundreds of digits (largest
+    relative gap, D = 1000, L = 2 … 32)."""
+    gap = worst_ratio(d.by_library, d.by_force)
+    return near(gap, 0.0, 1e-12, because="round-off of the library's bidiagonalisation")
+
+
+@fig.claim("new", "derived", word="law")
+def amplitude(d):
+    """Rotated structure, all contexts alike: 𝓛* ≃ C(L + 1 + β/2)^−(2+ν)β, C = Γ(β)Γ(β+1)/(νZ)
+    ((1+ν/2)²b)^β, b = (B(1/ν, ½)/ν)^ν (largest L² × relative gap, L from 64 on, three ν and β, D =
+    10¹⁵; nothing fitted, the shift 1 + β/2 a conjecture)."""
+    here = d.sel(depth=slice(64, None))
+    gap = (here.depth**2 * abs(here.own / here.told - 1.0)).max()
+    because = "no first order in 1/L is left; of second order, a factor of at most one"
+    return at_most(gap, 1.0, because=because)
+
+
+@fig.claim("new", "derived", over="betas", word="exponent-{x}")
+def exponent(d, x):
+    """It falls with the power (2+ν)β of L + 1 + β/2, where tied layers have β (local exponent
+    between the two largest L, β = {x})."""
+    here, settings = d.sel(beta=x).isel(depth=slice(-2, None)), settings_of(d)
+    logs = np.log(here.own.values), np.log(here.depth.values + 1.0 + 0.5 * x)
+    found = -np.diff(logs[0])[0] / np.diff(logs[1])[0]
+    tied = -np.diff(np.log(here.tied.values))[0] / np.log(2.0)
+    because = "a gap of second order, at most 1/L², at both ends"
+    words = f"Tied layers: {tied:.3f}."
+    slack = 2.0 / float(here.depth[0]) ** 2 / np.log(2.0)
+    return near(found, _power(settings, x), slack, because=because, note=words)
+
+
+@fig.claim("new", "derived", over="betas", word="ends-{x}")
+def ends_at(d, x):
+    """Where D directions end the loss falls faster than any power, from L ∝ D^ν/(2+ν) on (local
+    exponent in D of the L + 1 + β/2 at which D halves 𝓛*, smallest two D, β = {x})."""
+    settings, half = settings_of(d), d.half.sel(beta=x).values + 1.0 + 0.5 * x
+    nu = settings.nus[settings.betas.index(x)]
+    found = np.log(half[1] / half[0]) / np.log(settings.ends[1] / settings.ends[0])
+    because = "second order in 1/L, L = 18 … 50 at D = 10³"
+    words = "L = " + ", ".join(f"{y:.1f}" for y in d.half.sel(beta=x).values) + "."
+    return near(found, nu / (2.0 + nu), 3e-3, because=because, note=words)
+
+
+@fig.claim("new", "numbers", over="spreads", word="spread-{x}")
+def spread_out(d, x):
+    """A relative spread δ = {x} of every eigenvalue leaves the exponent 2β of a density, not
+    (2+ν)β (slope of 𝓛* from L = 16 to 64, ν = 1.25, β = 0.8)."""
+    settings, here = settings_of(d), d.spread.sel(delta=x)
+    logs = np.log(here.sel(spread_depth=[16, 64]).values)
+    grids = (logs[:, 0] - logs[:, 1]) / np.log(4.0)
+    beta, nu = settings.betas[0], settings.nus[0]
+    because = "a tenth of what tells the two apart, for the steps that gaps between bands make"
+    words = f"With two thirds of the points it is {abs(grids[1] - grids[0]):.1g} away."
+    return near(grids[1], 2.0 * beta, 0.1 * nu * beta, because=because, note=words)
+
+
+@fig.claim("new", "derived", over="bits", word="rounding-{x}")
+def rounded(d, x):
+    """γ rounded to {x} binary digits lose 4^-{x}/(8 ln 2) Σ_ℓ ½ ∂²𝓛/∂(log γ_ℓ)², in the mean over
+    units of λ (ratio, mean over units and depths)."""
+    here = d.sel(bits=x)
+    ratio = (here.lost / here.lost_told).values
+    depths = d.bits_depth.values
+    good = depths[here.lost.median("unit").values < 0.01]
+    words = f"They keep 𝓛* to 1 % up to L = {good.max()}."
+    slack = 3.0 * ratio.std(ddof=1) / np.sqrt(ratio.size)
+    because = "3 standard errors of the mean"
+    return near(ratio.mean(), 1.0, slack, because=because, note=words)
+
+
+FIGURE = fig

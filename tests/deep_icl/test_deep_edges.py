@@ -1,0 +1,182 @@
+"""Edges: several minima, losses below round-off, numbers that JAX traces, one direction."""
+
+import math
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from scipy.integrate import quad, solve_ivp
+
+from solvable import deep_icl as deep
+from solvable.deep_icl.theory import batch_floor
+
+
+def landscape(alpha, noise, depth, step_sizes):
+    """The isotropic loss by the arcsine substitution: the mean over Marchenko and Pastur's law."""
+    angle = (np.arange(20_000) + 0.5) * math.pi / 20_000
+    lam = 1.0 + 1.0 / alpha + 2.0 / math.sqrt(alpha) * np.cos(angle)
+    weight = 2.0 / 20_000 * np.sin(angle) ** 2 / lam
+    left = (1.0 - step_sizes[:, None] * lam) ** depth
+    value = left**2 + noise**2 / (alpha * lam) * (1.0 - left) ** 2
+    return value @ weight + max(1.0 - alpha, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "noise", "depth"),
+    [(0.1, 1.0, 4), (0.1, 10.0, 256), (0.5, 3.0, 64), (2.0, 3.0, 256), (0.01, 0.3, 2), (3, 5, 6)],
+)
+def test_noise_gives_several_minima_of_which_the_best_is_found(alpha, noise, depth):
+    task = deep.Isotropic(alpha, noise)
+    found, edge = deep.optimum(task, depth), deep.edge(task).item()
+    steps = np.geomspace(1e-7, 2.05 / edge, 3000)
+    least = landscape(alpha, noise, depth, steps).min()
+    assert found.loss == pytest.approx(least, rel=2e-6)
+    assert found.loss <= least * (1.0 + 1e-9)
+    traced = jax.jit(lambda noise: deep.optimum(deep.Isotropic(alpha, noise), depth).loss)(noise)
+    assert traced == pytest.approx(found.loss.item(), rel=1e-12)
+    # The flow stops there, and not further on.
+    assert deep.gamma_curve(task, 1e6, depth) == pytest.approx(found.gamma.item(), rel=1e-9)
+
+
+def test_hardly_any_noise_moves_the_minimum_far_out():
+    best = deep.optimum(deep.Isotropic(1.0, 1e-9), None)
+    assert 0.0 < best.loss < 2e-9
+    assert deep.optimum(deep.Isotropic(2.0, 0.1), 10**6).loss == pytest.approx(0.00990174434)
+
+
+def test_a_flow_may_start_below_zero():
+    def pull(_, gamma):
+        return [-jax.grad(lambda g: deep.loss(task, gamma=g, depth=3))(gamma[0]).item()]
+
+    task = deep.RotatedStructure(1.3, 0.8, 12)
+    found = solve_ivp(pull, (0.0, 2.0), [-1.5], rtol=1e-9, atol=1e-11)
+    here = deep.gamma_curve(task, 2.0, 3, start=deep.Init(gamma=-1.5))
+    assert here == pytest.approx(found.y[0, -1], rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", [2, 4, 8])
+@pytest.mark.parametrize("context", [10**3, 10**6, 10**12])
+def test_a_loss_below_round_off_is_still_a_number(context, depth):
+    best = deep.optimum(deep.FixedStructure(1.0, 1.0, 5, context=context), depth)
+    assert 0.0 <= best.loss < 20.0 * context ** (-depth / 2.0) + 1e-15
+    np.testing.assert_allclose(best.gamma * np.arange(1, 6) ** -1.0, depth, rtol=0.5)
+
+
+NARROW = {"nu": 1.25, "beta": 0.8, "dim": 60, "width": 20, "context": 30}
+
+
+def test_endless_depth_of_a_traced_gamma_is_right_or_no_number():
+    task = deep.RotatedStructure(**NARROW, noise=0.2)
+    traced = jax.jit(lambda gamma: deep.loss(task, gamma=gamma, depth=None))
+    for gamma in (1e-3, 1.0, 30.0, 300.0):
+        known = deep.loss(task, gamma=gamma, depth=None)
+        assert traced(gamma) == pytest.approx(known.item(), rel=1e-12)
+    assert np.isnan(traced(5000.0))
+    fixed = deep.FixedStructure(1.25, 0.8, 12, context=9)
+    assert np.isnan(jax.jit(lambda g: deep.loss(fixed, gamma=g, depth=None))(2000.0))
+
+
+def test_a_traced_optimum_may_be_far_below_the_edge():
+    def best(nu):
+        task = deep.RotatedStructure(nu, 0.8, 30, width=20, context=10, noise=1000.0)
+        return deep.optimum(task, 1000).loss
+
+    assert jax.jit(best)(1.2) == pytest.approx(best(1.2).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("depth", [3, None])
+def test_slopes_in_the_noise(depth):
+    def value(noise):
+        task = deep.RotatedStructure(**NARROW, noise=noise)
+        return deep.loss(task, gamma=1.0, depth=depth)
+
+    by_hand = (value(0.2 + 1e-4) - value(0.2 - 1e-4)) / 2e-4
+    assert jax.grad(value)(0.2) == pytest.approx(by_hand.item(), rel=1e-6)
+
+
+def test_deep_optima_of_many_directions():
+    task = deep.RotatedStructure(1.25, 0.8, 10**14, width=256)
+    assert deep.optimum(task, 2048).loss == pytest.approx(
+        deep.floor(task, "width").item(), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("count", [19_999.0, 19_999.9, 0.01, 3.0])
+def test_a_level_keeps_its_digits_next_to_both_ends(count):
+    lam = np.arange(1.0, 20_001.0) ** -1.25
+    z = deep.Spectrum.power(1.25, 0.8, 20_000).level(count).item()
+    assert math.fsum(lam / (lam + z)) == pytest.approx(count, rel=1e-13)
+    assert math.fsum(z / (lam + z)) == pytest.approx(20_000 - count, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("cost", "dim", "budget"),
+    [("t*N", 10**6, 1e3), ("t*N", 100, 1e3), ("t+N*10", 100, 1e3), ("t*N*P", 100, 1e3)],
+)
+def test_a_shape_of_endless_depth_has_the_loss_of_its_curve(cost, dim, budget):
+    shape = deep.optimal_shape(budget, nu=1.25, beta=0.8, cost=cost, dim=dim)
+    assert (shape.method, shape.depth) == ("exact", math.inf)
+    width, context = (None if math.isinf(x) else int(x) for x in (shape.width, shape.context))
+    loss = []
+    for n in (0.8, 1.0, 1.25):  # N is near its best, all of the budget spent
+        wide = round(n * width)
+        t = {"t*N": budget / wide, "t+N*10": budget - 10 * wide}.get(cost)
+        t = budget / (wide * context) if t is None else t
+        task = deep.RotatedStructure(1.25, 0.8, dim, width=min(wide, dim), context=context)
+        loss.append(deep.loss_curve(task, t, 256).item())
+    assert loss[1] == pytest.approx(shape.loss, rel=1e-9)
+    assert loss[1] <= min(loss) * (1.0 + 1e-9)
+
+
+def test_a_turn_that_overflows_is_infinite():
+    task = deep.FixedStructure(1.2, 0.8, 12)
+    assert deep.shifted_loss(task, 0.5, [1000, 10_000]).tolist() == [math.inf, math.inf]
+    spectra = deep.draw_spectra(deep.RotatedStructure(1.25, 0.8, 4, context=3), 2)
+    assert np.all(np.isinf(spectra.loss(gamma=1e6, depth=[100, 1001])))
+
+
+def test_one_direction_has_a_batch_floor():
+    """‖∇𝓛_c‖² = 4x²(1 − γx²)²: of one token, γ* = 1/3, its mean is 4 E[x⁴(1 − x²/3)²]."""
+    task = deep.RotatedStructure(1.25, 0.8, 1, context=1)
+    normal = [
+        quad(lambda x, p=p: x**p * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi), -12, 12)[0]
+        for p in (4, 6, 8)
+    ]
+    mean = 4.0 * (normal[0] - 2.0 / 3.0 * normal[1] + normal[2] / 9.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = batch_floor(task, 1, lr=0.01, contexts=4)
+    assert found.loss == pytest.approx(0.01 * mean / 16.0, rel=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "noise"), [(1e8, 1e-5), (30.0, 1e-6), (1e8, 1.0)])
+def test_untied_layers_under_little_noise_keep_their_digits(alpha, noise):
+    best = deep.untied_optimum(deep.Isotropic(alpha, noise), [1, 2, 4])
+    tied = deep.optimum(deep.Isotropic(alpha, noise), [1, 2, 4])
+    assert np.all(best.loss >= best.bound)
+    np.testing.assert_allclose(best.loss, best.bound, rtol=1e-6)
+    assert np.all(best.loss <= tied.loss * (1.0 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: deep.RotatedStructure(lam=[1.0, 0.5], omega=[0.0, 0.0]), "omega must be above 0"),
+        (
+            lambda: deep.loss_curve(deep.RotatedStructure(**NARROW), 1.0, None),
+            "depth must be finite for a flow",
+        ),
+        (
+            lambda: deep.shifted_loss(deep.FixedStructure(1.2, 0.8, 12, context=4), 0.1),
+            "context must be None for the loss after a turn, not 4",
+        ),
+        (
+            lambda: deep.untied_optimum(deep.RotatedStructure(1.2, 0.8, 12), 2000),
+            "from 1 to 1024, not 2000",
+        ),
+    ],
+)
+def test_what_cannot_be_answered_says_so(ask, words):
+    with pytest.raises(ValueError, match=words):
+        ask()
