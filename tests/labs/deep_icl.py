@@ -106,12 +106,20 @@ TRACED = {
         ],
         {**POINT, "n": [3.0, 30.0, 300.0]},
     ),
+    "untied_depth_law": (
+        lambda **law: deep.untied_depth_law(**law, dim=200)([2.0, 40.0]),
+        POINT,
+    ),
     "untied_loss": (
         lambda gamma, **law: deep.untied_loss(full(**law), gamma),
         {**POINT, "gamma": [[0.5, 1.0], [1.0, 2.0]]},
     ),
 }
 HOST = {
+    "batch_floor": (
+        lambda **law: deep.batch_floor(full(**law), 1, lr=0.1, contexts=4).loss,
+        POINT,
+    ),
     "additive_law": (lambda **law: deep.additive_law(**law)(t=10.0), POINT),
     "additive_law, places": (lambda t: deep.additive_law(1.3, 0.8)(t=t), {"t": 10.0}),
     "additive_loss": (lambda **law: deep.additive_loss(**law, t=10.0), POINT),
@@ -140,10 +148,17 @@ HOST = {
         POINT,
     ),
     "optimum, finite contexts": (lambda **law: deep.optimum(diagonal(**law, context=9), 2), POINT),
+    "untied_curve": (
+        lambda t, gamma: deep.untied_curve(
+            deep.RotatedStructure(**ROTATED), t, start=deep.Init(gamma=gamma)
+        ),
+        {"t": 0.5, "gamma": [0.1, 0.2]},
+    ),
     "untied_optimum": (lambda **law: deep.untied_optimum(full(**law), 2), POINT),
 }
 NUMBERS = {
     "AdditiveLaw",
+    "BatchFloor",
     "Contexts",
     "ConventionWarning",
     "Exponents",
@@ -161,6 +176,8 @@ NUMBERS = {
     "SoftmaxAttention",
     "Spectra",
     "Spectrum",
+    "UntiedCurve",
+    "UntiedLaw",
     "curve_law",
     "sample",
     "train",

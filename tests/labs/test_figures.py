@@ -27,8 +27,9 @@ ROUGH = {
 ORDER = {
     "single_location": "fig4a fig4b fig5 fig7a fig7b appendix-e probing phase basins stability "
     "predictors witnesses",
-    "deep_icl": "iso-training iso-landscape iso-sgd fs fs-ood rrs-time rrs-beta rrs-landscape "
-    "width depth joint untied full-attention softmax optimal-shape",
+    "deep_icl": "iso-training iso-landscape iso-sgd batch fs fs-ood rrs-time rrs-beta "
+    "rrs-landscape width depth joint untied untied-depth untied-contexts full-attention softmax "
+    "optimal-shape witnesses",
 }
 
 
@@ -82,11 +83,11 @@ def test_only_a_paper_at_hand_is_quoted():
         words += [figure.note for figure in FIGURES[lab].values()]
         assert not any("paper prints" in word or ", as reported" in word for word in words)
     kinds = {s.kind for figure in FIGURES["deep_icl"].values() for s in figure.statements}
-    assert kinds == {"reported", "new", "check", "regression"}
+    assert kinds == {"reported", "new", "check"}
 
 
 def test_what_is_reported_and_does_not_hold_stands_beside_what_does():
-    for lab, count in {"shallow_icl": 2, "deep_icl": 11}.items():
+    for lab, count in {"shallow_icl": 2, "deep_icl": 13}.items():
         said = {s.id: s for figure in FIGURES[lab].values() for s in figure.statements}
         told = [id for id in said if id.endswith("-reported")]
         assert len(told) == count

@@ -164,11 +164,11 @@ def runs(settings: Any) -> xr.Dataset:
             every = np.repeat(rates, seeds)
             seen = _excess(task, depth, unit.gamma, batch, every, settings, seed)
             rows["excess"].append(seen.reshape(loads.size, seeds, POINTS))
-            found = [batch_floor(task, depth, lr=x, contexts=batch, **how) for x in rates]
-            rows["told"].append([one.after(steps) for one in found])
-            rows["floor"].append([one.loss for one in found])
+            laws = [batch_floor(task, depth, lr=x, contexts=batch, **how) for x in rates]
+            rows["told"].append([one.after(steps) for one in laws])
+            rows["floor"].append([one.loss for one in laws])
         axes = {"excess": ("pace", "run", "step"), "told": ("pace", "step"), "floor": ("pace",)}
-        found = {x: (("batch", *axes[x]), np.asarray(rows[x])) for x in rows}
+        found: dict[str, Any] = {x: (("batch", *axes[x]), np.asarray(rows[x])) for x in rows}
         found["rate"] = ("pace", rates)
         found |= {"noise": unit.noise.sum(), "unsure": unit.error / unit.loss}
         cases.append(xr.Dataset(found | {"curvature": ("part", unit.curvature)}))
@@ -187,7 +187,7 @@ def depths(settings: Any) -> xr.Dataset:
         for task in tasks
     ]
     own = [batch_floor(few[0], int(n), lr=1.0, contexts=1).noise.sum() for n in layers[:4]]
-    found = {"many_noise": (("pair", "layers"), np.asarray(rows))}
+    found: dict[str, Any] = {"many_noise": (("pair", "layers"), np.asarray(rows))}
     found["few_noise"] = ("layers", np.append(own, np.full(layers.size - 4, np.nan)))
     return xr.Dataset(found, coords={"layers": layers})
 
@@ -198,7 +198,7 @@ def recursion(settings: Any) -> xr.Dataset:
     rows, eta = [], settings.slow
     for alpha, noise in settings.large:
         curvature = 1.0 + (1.0 + noise**2) / alpha
-        endless = {"batch": 1.0, "queries": 1e15}
+        endless: dict[str, Any] = {"batch": 1.0, "queries": 1e15}
         curve = sgd_curve(Isotropic(alpha, noise), lr=eta, steps=1, **endless)
         # The recursion's η has the 2/D of the gradient in it: twice the step of γ.
         rows.append(
@@ -223,7 +223,8 @@ def turned(settings: Any) -> xr.Dataset:
         def mean(gamma: float, depth: int = depth) -> float:
             return float(np.log(contexts.loss(gamma * eye, depth).mean()))
 
-        gamma = minimize_scalar(mean, bounds=(0.3 * depth, depth), method="bounded").x
+        best: Any = minimize_scalar(mean, bounds=(0.3 * depth, depth), method="bounded")
+        gamma = best.x
         first = contexts.loss(gamma * eye, depth)
         rise = [contexts.loss(gamma * (eye + a * turn), depth) - first for a in settings.turns]
         means.append(np.mean(rise, axis=1) / first.mean())
@@ -277,9 +278,9 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     for k, (alpha, sigma) in enumerate(settings.large):
         words = rf"$\alpha = {alpha:g}$, $\sigma = {sigma:g}$"
         limits.append(line(d.dim, d.over[k] - 1.0, words, k, marker="o", markersize=3.5))
-    wide, look = r"$\eta\,h_\mathrm{max}$", {"legend": 7.0}
+    wide, look = r"$\eta\,h_\mathrm{max}$", _SMALL
     a, b = rf"{wide} $= {fast:g}$", f"$B = {first}$"
-    c = rf"from $\gamma^*I$, {wide} $= {slow:g}$, mean over $B$"
+    c = rf"from $\gamma^*I$, {wide} $= {slow:g}$"
     e = rf"ISO, $D = {settings.dim}$, $\alpha = {settings.long:g}$, $\sigma = 0$"
     excess, over = r"excess of $\mathcal{L}$", r"excess / $(\eta\,\mathrm{Tr}\,S/4B)$"
     batches, paces, dims = (_ticks(x.values) for x in (d.batch, d.pace, d.dim))
@@ -295,6 +296,9 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
         Panel("$D$", ratio, limits, "xy", r"ISO, $L = 1$, $\eta \to 0$", more=[dims], **look),
         rows=2,
     )
+
+
+_SMALL: dict[str, Any] = {"legend": 7.0}
 
 
 def _bars(x: Any, y: Any, error: Any, k: int) -> Mark:
@@ -410,7 +414,7 @@ def deeper(d, x):
 
 
 @fig.claim("check", "accounts: ISO SGD; derived")
-def reported(d):
+def one_layer(d):
     """For one isotropic layer it is what the recursion of SGD leaves, cC, as η → 0 and D → ∞
     (ratio, extrapolated from the two largest D; the furthest of two α and σ)."""
     ends = 2.0 * d.over.values[:, 1:] - d.over.values[:, :-1]

@@ -14,7 +14,7 @@ from ...reproduce.panels import Panel, drawn, entry, law, line, theory, tokens, 
 from ...style import THEORY, TOKENS, TRAINING
 from .. import FixedStructure, Init, RotatedStructure, draw_spectra, train, train_brute
 from ..theory import floor, gamma_curve, loss_curve, optimum
-from ._say import ABSTRACT, ACCOUNTS
+from ._accounts import ABSTRACT, ACCOUNTS
 
 ENDLESS = 10**6  # layers of descent that stand for L = ∞
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
 import xarray as xr
-from scipy.optimize import brentq
 from scipy.special import binom
 
 from ...compiling import jit
+from ...numerics.roots import root_between
 from ...reproduce import Figure, at_least, near, settings_of
 from ...reproduce.panels import Panel, drawn, entry, level, line, theory, tokens, upright
 from ...style import THEORY, TOKENS
@@ -72,7 +72,7 @@ def _lowest(s: np.ndarray, depth: int, penalty: float = 0.0) -> tuple[float, np.
         return np.mean(u ** (depth - 1) * (penalty * (1.0 - u**depth) - s * u**depth), axis=1)
 
     most = 3.0 / float(s.max())
-    found = float(np.asarray(brentq(lambda c: slopes(c).mean(), 0.0, most, xtol=1e-13)))
+    found = root_between(lambda c: float(slopes(c).mean()), 0.0, most)
     rise = (slopes(1.001 * found).mean() - slopes(0.999 * found).mean()) / (0.002 * found)
     return found, slopes(found) / rise
 
@@ -187,7 +187,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
         here = d.sel(depth=n, alpha=settings.quiet)
         quiet.append(theory(d.quiet_place, here.quiet_loss, f"$L = {n}$", k))
         quiet.append(line([share * here.low], [here["mean"]], k=k, **LEAST))
-    quiet.append(entry(f"least of drawn, $D = {settings.many[0]}$", **grey, **LEAST))
+    quiet.append(entry(f"drawn, $D = {settings.many[0]}$", **grey, **LEAST))
     for k, sigma in enumerate(settings.noises):
         here = d.sel(noise=sigma)
         noisy.append(theory(d.noisy_place, here.noisy_loss, rf"$\sigma = {sigma:g}$", k))
@@ -217,7 +217,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     small: dict[str, Any] = {"legend": 7.0}
     low: dict[str, Any] = {"log": "y", "ylim": (0.04, 2.0), "where": "lower left", **small}
     return drawn(
-        Panel(place, name, quiet, title=titles[0], where="upper center", **small),
+        Panel(place, name, quiet, title=titles[0], where=(0.44, 0.54), **small),
         Panel(place, name, noisy, title=titles[1], **low),
         Panel(
             "$L$", least, bounded, title=noise, log="x", ylim=(0.0, 0.8), more=[octaves], legend=0

@@ -14,7 +14,7 @@ from .. import Isotropic, SgdCurve, SgdRun, sgd_curve, train_sgd
 
 BLOCK = 25  # steps of which the means are independent
 SYMBOLS = {"tau": r"\tau", "alpha": r"\alpha", "kappa": r"\kappa"}
-ACCOUNTS = "accounts: ISO SGD"
+SOURCE = "accounts: ISO SGD"
 
 fig = Figure(
     "deep_icl/iso-sgd",
@@ -186,7 +186,7 @@ def _extrapolated(d: xr.Dataset, name: str, note: str = "") -> Finding:
     return near(weights @ ratio[-2:], 1.0, slack, because=because, note=f"{words}. {note}".strip())
 
 
-@fig.claim("reported", ACCOUNTS)
+@fig.claim("reported", SOURCE)
 def recursion(d):
     """C = |Γ − Γ*|²/D follows C ← aC + b with a = (1−ηc)² + (η²/τ)(1+1/κ)c² and b =
     (η²/τ)(1+1/κ)(c−1): where C settles at τ = α = 1, κ = 4, η = 0.1 (simulation extrapolated to
@@ -207,7 +207,7 @@ def finite_size(d):
     return near(ratio[far], 1.0, slack, because=because, note=f"{words}.")
 
 
-@fig.claim("reported", ACCOUNTS)
+@fig.claim("reported", SOURCE)
 def curves(d):
     """Along all curves |I − Γ|²/D is that of the recursion, up to finite size (largest relative gap
     times the smallest of D, B, P, K)."""

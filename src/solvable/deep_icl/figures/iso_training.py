@@ -21,8 +21,8 @@ from .. import (
     train,
     train_brute,
 )
+from ._accounts import ABSTRACT
 
-ABSTRACT = "the abstract, as a summary quotes it"
 LISTED = 6000  # steps
 ONE = (1, 1.0)  # one layer at α = 1
 

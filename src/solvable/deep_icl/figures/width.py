@@ -16,8 +16,8 @@ from ...style import TOKENS, colour
 from .. import RotatedStructure, draw_spectra, edge, floor, loss, loss_curve, optimum
 from ..laws import law as law_of
 from ..task import rotations
+from ._accounts import ACCOUNTS
 from ._rotated import repeated, seeds_gap, spaced
-from ._say import ACCOUNTS
 
 FAR = 1e6  # N or P, at which exponents are read, of endless directions
 SOON = 1e-4  # a time at which hardly anything is learned

@@ -82,6 +82,8 @@ def untied_depth_law(nu: Any, beta: Any, dim: int | float = math.inf) -> UntiedL
     (4.0, 4.10529833, 3.2596e-06)
     """
     nu, beta = check_exponents(nu, beta)
+    for name, value in (("nu", nu), ("beta", beta)):
+        validation.within(name, value, 1e-6)
     if not (isinstance(dim, float) and dim == math.inf):
         dim = validation.whole("dim", dim, 1)
     return UntiedLaw(*numbers(_law, nu, beta, dim=float(dim)))

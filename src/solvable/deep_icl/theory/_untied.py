@@ -287,7 +287,7 @@ def untied_curve(task: Task, t: Any, *, start: Init) -> UntiedCurve:
         raise ValueError("start must be deep_icl.Init(gamma=…) with one γ for each layer")
     validation.concrete("task, t and start", task, t, start, why="the flow is followed")
     times = np.asarray(validation.floating("t", t))
-    validation.within("t", times, 0.0, 1e300)
+    validation.within("t", times, 0.0, 1e100)
     begin = np.asarray(start.gamma)
     validation.whole("the number of layers", begin.size, 1, 64)
     s = _nodes(task, begin.size)
