@@ -53,10 +53,10 @@ def seeds_gap(data: xr.Dataset, of: str = "train_gamma") -> tuple[float, float]:
     """How far γ is off relative to another one, mean over the run and seeds; its standard error.
 
     From a tenth of the run on: before, few contexts have been seen. Of several problems, that which
-    is further off.
+    is furthest off in standard errors.
     """
     later = data.sel(step=(data.step > 0) & (data.step >= 0.1 * data.step[-1]))
     gaps = (later.tokens_gamma / later[of] - 1.0).mean("step")
     mean, error = gaps.mean("run"), gaps.std("run", ddof=1) / gaps.sizes["run"] ** 0.5
-    worst = abs(mean).argmax(...)
+    worst = (abs(mean) / error).argmax(...)
     return float(mean.isel(worst)), float(error.isel(worst))

@@ -91,10 +91,10 @@ class Equivalent:
         _, gamma, depth, top = unpacked(gamma, np.asarray(depth, float), self.top)
         deepest = float(np.max(np.asarray(depth)))
         if not is_known(gamma, self.medium, self.noise):
-            found = losses(self.for_depth(deepest), gamma, depth, self.noise)
+            value, slope = losses(self.for_depth(deepest), gamma, depth, self.noise)
             # A traced γ cannot be refused.
             good = jnp.isfinite(depth) | (abs(gamma) * top <= _BEYOND * ENDLESS)
-            return tuple(jnp.where(good, x, jnp.nan) for x in found)
+            return jnp.where(good, value, jnp.nan), jnp.where(good, slope, jnp.nan)
         found = self.at(float(np.max(np.abs(gamma))) * float(top), deepest)
         count = max(1, gamma.size * found.two.shape[1] // _ENTRIES)
         rows = (np.array_split(x.ravel(), count) for x in (gamma, depth))

@@ -159,10 +159,12 @@ def _by_form(task: Any, depths: np.ndarray, layers: list[int]) -> Optimum:
     most, noise = max(layers), float(task.noise)
     if isinstance(task, Isotropic):
         form = gram.noisy_isotropic(float(task.alpha), noise, most)
-        pairs = [
-            _isotropic(task, each, d) for each, d in zip(form.best(*layers), layers, strict=True)
-        ]
-        gammas, losses = ([pair[k] for pair in pairs] for k in (0, 1))
+        best = form.best(*layers)
+        gammas, losses = [], []
+        for each, deep in zip(best, layers, strict=True):
+            gamma, loss = _isotropic(task, each, deep)
+            gammas.append(gamma)
+            losses.append(loss)
         bounds = [gram.isotropic_bound(float(task.alpha), noise, d) for d in layers]
         # Where the zeros are real both are one number, which the bound has in closed form.
         losses = [max(x, y) for x, y in zip(losses, bounds, strict=True)]
