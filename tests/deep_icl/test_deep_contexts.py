@@ -1,6 +1,5 @@
 """Theory against contexts drawn here, in plain numpy: tokens, projections, layer by layer."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -8,44 +7,13 @@ from solvable import deep_icl as deep
 
 pytestmark = pytest.mark.slow
 
-# (ν, β, D, N, P, σ), γ of γ Π, then 𝓛 there, the best γ of γ Π and 𝓛 at it; γ = (N/D) γ_Π is ours.
+# (ν, β, D, N, P, σ) and γ of γ Π, of which γ = (N/D) γ_Π is ours.
 ONE_LAYER = [
-    ((1.25, 1.0, 200, 60, 100, 0.0), 0.6, 0.747238901647, 3.306070306021, 0.234131823459),
-    ((1.25, 1.0, 200, 60, None, 0.0), 1.0, 0.604727625631, 3.404795359491, 0.211261657467),
-    ((1.25, 1.0, 200, 200, 100, 0.0), 0.6, 0.338575821372, 1.048227616544, 0.190575619016),
-    ((1.3, 0.7, 60, 25, 40, 0.5), 2.0, 0.379932710981, 2.205627019708, 0.374496125519),
-    ((1.3, 0.7, 60, 60, 40, 0.5), 1.0, 0.310761397999, 1.012814592230, 0.310651043815),
-    ((1.3, 0.7, 12, 5, 8, 0.5), 1.0, 0.633377628014, 1.300490804703, 0.612700272578),
-    ((1.3, 0.7, 12, 5, 1, 0.5), 0.7, 0.950009556807, 0.397682064457, 0.881566132872),
-    ((1.3, 0.7, 12, 1, 3, 0.5), 0.7, 0.938207217034, 1.351543763717, 0.919499233767),
+    ((1.3, 0.7, 60, 25, 40, 0.5), 2.0),
+    ((1.3, 0.7, 12, 5, 8, 0.5), 1.0),
+    ((1.3, 0.7, 12, 5, 1, 0.5), 0.7),
+    ((1.3, 0.7, 12, 1, 3, 0.5), 0.7),
 ]
-# (ν, β, D, N, P), depth, γ of γ Π, the noise's part of the loss over σ².
-NOISE = [
-    ((1.25, 1.0, 200, 200, 100), 1, 0.6, 0.00482850877332),
-    ((1.25, 1.0, 200, 200, 100), 4, 2.4, 0.0204344523508),
-    ((1.25, 1.0, 200, 200, 100), 32, 19.2, 0.108161067799),
-    ((1.25, 1.0, 200, 60, 100), 1, 0.6, 4.81724497578e-4),
-    ((1.25, 1.0, 200, 60, 100), 4, 2.4, 0.00484382061132),
-    ((1.25, 1.0, 200, 60, 100), 8, 16.0, 0.0405801510555),
-    ((1.25, 1.0, 200, 60, 100), 64, 128.0, 0.212968143872),
-    ((1.25, 1.0, 200, 60, 100), None, 64.0, 0.124857647747),
-    ((1.5, 0.5, 160, 90, 40), 12, 12.0, 0.0836801266939),
-    ((0.8, 0.7, 160, 50, 160), 3, 4.5, 0.022191285998),
-]
-# (ν, β, D, N, P), depth: then γ of γ Π, and 𝓛 − 1 and the slope there.
-SMALL = {
-    ((2.0, 1.5, 60, 8, 12), 32): [
-        (0.0, 0.0, -0.2506569682083),
-        (1e-4, -2.5065271834e-5, -0.2506484685303),
-        (1.0, -0.21306393828558, -0.1799064238023),
-        (1e-9, -2.5065721e-10, None),
-    ],
-    ((1.3, 0.7, 60, 20, 40), 5): [
-        (0.0, 0.0, -0.4537513324906),
-        (0.01, -0.004522993941964, -0.4508505414858),
-        (1.0, -0.33505472725349, -0.2394417576994),
-    ],
-}
 
 
 def rotated(law, noise=0.0):
@@ -104,31 +72,10 @@ def error(losses):
 # One layer
 
 
-def test_the_same_law_has_the_same_loss_for_fixed_and_rotated_structures():
-    """One layer, Γ = γI: a rotation of each context changes nothing."""
-    options = {"nu": 1.25, "beta": 0.8, "dim": 30, "context": 17, "noise": 0.4}
-    gamma = np.asarray([0.0, 0.3, 1.0, 2.5])
-    fixed = deep.loss(deep.FixedStructure(**options), gamma=0.3)
-    turned = deep.loss(deep.RotatedStructure(**options), gamma=gamma)
-    assert fixed.item() == pytest.approx(turned[1].item(), rel=1e-14)
-    each = [deep.loss(deep.FixedStructure(**options), gamma=g).item() for g in gamma]
-    np.testing.assert_allclose(turned, each, rtol=1e-14)
-
-
-@pytest.mark.parametrize(("law", "projected", "value", "best", "least"), ONE_LAYER)
-def test_one_layer_is_exact_at_every_width_and_context(law, projected, value, best, least):
-    task, share = rotated(law[:-1], law[-1]), law[3] / law[2]
-    found = deep.optimum(task, depth=1)
-    # To the digits that are known.
-    assert deep.loss(task, gamma=share * projected).item() == pytest.approx(value, abs=6e-13)
-    assert found.gamma.item() == pytest.approx(share * best, abs=6e-13)
-    assert found.loss.item() == pytest.approx(least, abs=6e-13)
-
-
-@pytest.mark.parametrize("row", [3, 5, 6, 7])
+@pytest.mark.parametrize("row", range(4))
 def test_one_layer_is_the_mean_of_drawn_contexts(row):
     """Down to one token and one direction: within four standard errors."""
-    (*law, noise), projected, *_ = ONE_LAYER[row]
+    (*law, noise), projected = ONE_LAYER[row]
     gamma = projected * law[3] / law[2]
     bias, unit = drawn(law, gamma, 1, 2000 if law[2] > 20 else 20_000, seed=row)
     losses = bias + noise**2 * unit
@@ -138,15 +85,6 @@ def test_one_layer_is_the_mean_of_drawn_contexts(row):
 
 
 # Noise
-
-
-@pytest.mark.parametrize(("law", "depth", "projected", "part"), NOISE)
-def test_known_parts_of_the_noise_at_finite_width_and_context(law, depth, projected, part):
-    gamma = projected * law[3] / law[2]
-    options = {"gamma": gamma, "depth": depth, "method": "equivalent"}
-    noisy, silent = (deep.loss(rotated(law, noise), **options).item() for noise in (1.0, 0.0))
-    # The two losses are right to about 1e-11 each.
-    assert noisy - silent == pytest.approx(part, abs=5e-11)
 
 
 @pytest.mark.parametrize(("depth", "projected"), [(4, 2.4), (8, 16.0)])
@@ -202,33 +140,6 @@ def test_drawn_spectra_are_the_layers(context, depth, gamma):
     np.testing.assert_allclose(
         np.quantile(mine, [0.25, 0.75]), np.quantile(theirs, [0.25, 0.75]), 0.02
     )
-
-
-# Small γ
-
-
-@pytest.mark.parametrize("depth", [1, 4, None])
-@pytest.mark.parametrize(("width", "context"), [(30, 20), (9, None), (9, 20)])
-def test_the_slope_at_zero_is_the_same_at_every_width_context_and_depth(width, context, depth):
-    """``∂𝓛/∂γ = −2 Σ a λ`` at γ = 0, with noise and without."""
-    law = (1.3, 0.7, 30, width, context)
-    lam, share = spectra(law)
-    task = rotated(law, 0.5)
-    slope = jax.jit(jax.grad(lambda g: deep.loss(task, gamma=g, depth=depth)))(0.0)
-    assert slope.item() == pytest.approx(-2.0 * np.sum(share * lam), rel=1e-10)
-
-
-@pytest.mark.parametrize(("law", "depth"), SMALL)
-def test_small_gamma_keeps_its_digits(law, depth):
-    """𝓛 − 1 and the slope, whose unit is that of 1/γ."""
-    task, share = rotated(law), law[3] / law[2]
-    both = jax.jit(jax.value_and_grad(lambda g: deep.loss(task, gamma=g, depth=depth)))
-    for projected, fall, slope in SMALL[law, depth]:
-        value, found = both(share * projected)
-        # 𝓛 is about 1, and right to its last digits.
-        assert value.item() - 1.0 == pytest.approx(fall, rel=2e-10, abs=4e-16)
-        if slope is not None:
-            assert share * found.item() == pytest.approx(slope, rel=2e-10)
 
 
 # Floors

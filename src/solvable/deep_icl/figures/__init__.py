@@ -1,4 +1,4 @@
-"""The paper's experiments and claims, and a figure that it lacks."""
+"""The paper's experiments and claims as accounts tell them, and figures of ours."""
 
 from . import (
     batch,

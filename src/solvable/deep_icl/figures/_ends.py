@@ -36,15 +36,17 @@ def finite(settings: Any) -> xr.Dataset:
 
 
 def spread(settings: Any) -> xr.Dataset:
-    """Each of the top 300 eigenvalues spread out, on two grids, then single ones, then blocks."""
-    nu, beta, top, rows = settings.nus[0], settings.betas[0], 300, []
+    """Each of the top 200 or 300 eigenvalues spread out, then single ones, then blocks."""
+    nu, beta, rows = settings.nus[0], settings.betas[0], []
     k, edges = np.arange(1.0, 3001.0), [3001]
     while edges[-1] <= 10**8:
         edges.append(int(1.05 * edges[-1]))
     middle, many = 0.5 * (np.array(edges[1:]) + np.array(edges[:-1]) - 1.0), np.diff(edges)
-    for points in (65, 97):
-        angle = np.pi * np.arange(1.0, points + 1.0) / (points + 1.0)
-        parts = 2.0 / (points + 1.0) * np.sin(angle) ** 2
+    # Gauss's rule for p² dμ: exact up to L = points − 1.
+    points = max(settings.spread_depths) + 1
+    angle = np.pi * np.arange(1.0, points + 1.0) / (points + 1.0)
+    parts = 2.0 / (points + 1.0) * np.sin(angle) ** 2
+    for top in settings.tops:
         for delta in settings.spreads:
             apart = 1.0 + 2.0 * delta * np.cos(angle)
             lam = [(k[:top, None] ** -nu * apart).ravel(), k[top:] ** -nu, middle**-nu]
@@ -54,7 +56,8 @@ def spread(settings: Any) -> xr.Dataset:
             places, shares = np.concatenate(lam), np.concatenate(share)
             task = RotatedStructure(spectrum=Spectrum.given(places, shares / shares.sum() / places))
             rows.append(np.asarray(untied_optimum(task, list(settings.spread_depths)).loss))
-    shape = (2, len(settings.spreads), -1)
-    found = {"spread": (("grid", "delta", "spread_depth"), np.reshape(rows, shape))}
+    shape = (len(settings.tops), len(settings.spreads), -1)
+    found = {"spread": (("top", "delta", "spread_depth"), np.reshape(rows, shape))}
     places = {"delta": list(settings.spreads), "spread_depth": list(settings.spread_depths)}
+    places |= {"top": list(settings.tops)}
     return xr.Dataset(found, coords=places)

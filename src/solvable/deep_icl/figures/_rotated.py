@@ -1,12 +1,14 @@
-"""What the figures of the rotated structure share: training on contexts from several seeds."""
+"""What the figures of the rotated structure share: training on contexts, and flow on drawn ones."""
 
+import math
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.interpolate import CubicSpline
 
 from ...reproduce import step
-from .. import Init, RotatedStructure, train
+from .. import Init, RotatedStructure, Spectra, train
 from ..model import train_brute
 
 
@@ -14,6 +16,33 @@ def spaced(steps: np.ndarray, count: int = 12) -> np.ndarray:
     """Which of the steps to mark, evenly in their logarithm."""
     wanted = np.geomspace(steps[1], steps[-1], count)
     return np.unique(np.abs(steps[:, None] - wanted[None, :]).argmin(axis=0))
+
+
+class DrawnFlow:
+    """Gradient flow of γ on the mean loss of drawn contexts, to its first minimum, at one depth.
+
+    ``t(γ) = ∫dγ/(−d𝓛/dγ)``, in x = log(1 + γ·edge) with x' = dγ/dx: ``dt = x'² dx/(−d𝓛/dx)``.
+    """
+
+    def __init__(self, spectra: Spectra, depth: int, top: float):
+        nodes = np.linspace(0.0, math.log1p(2.0 * depth), 121)
+        means = spectra.loss(gamma=np.expm1(nodes) / top, depth=depth).mean(axis=-1)
+        curve = CubicSpline(nodes, means)
+        x = np.linspace(0.0, nodes[-1], 20_001)
+        fall = -curve(x, 1)
+        stop = int(np.argmax(fall <= 0.0)) or x.size
+        x, pace = x[:stop], (np.exp(x) / top)[:stop] ** 2 / fall[:stop]
+        spent = 0.5 * (pace[1:] + pace[:-1]) * np.diff(x)
+        self.time = np.concatenate([[0.0], np.cumsum(spent)])
+        self.gammas, self.losses = np.expm1(x) / top, curve(x)
+
+    def gamma(self, times: np.ndarray) -> np.ndarray:
+        """γ(t)."""
+        return np.interp(times, self.time, self.gammas)
+
+    def loss(self, times: np.ndarray) -> np.ndarray:
+        """𝓛(t)."""
+        return np.interp(times, self.time, self.losses)
 
 
 def repeated(task: RotatedStructure, depth: int, rate: float, settings: Any) -> xr.Dataset:

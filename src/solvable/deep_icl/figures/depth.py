@@ -1,21 +1,16 @@
 """Depth at a small width: the loss against Lt, and the means and medians of drawn contexts."""
 
-import math
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
-from scipy.interpolate import CubicSpline
 
 from ...reproduce import Figure, at_most, near, settings_of
 from ...reproduce.panels import Panel, drawn, entry, law, level, line, theory, tokens, training
 from ...style import THEORY, TOKENS, TRAINING
-from .. import RotatedStructure, Spectra, draw_spectra, edge, floor, loss_curve, optimum
-from ..laws import law as law_of
-from ._rotated import repeated, seeds_gap, spaced
-
-DEEPEST = 2.0**20
+from .. import RotatedStructure, draw_spectra, edge, floor, loss_curve, optimum
+from ._rotated import DrawnFlow, repeated, seeds_gap, spaced
 
 fig = Figure(
     "deep_icl/depth",
@@ -44,7 +39,6 @@ fig = Figure(
         "width": 8,
         "rate": 2.0,
         "depths": (1, 2, 4, 8, 16),
-        "many": 10**8,  # directions, where the law in L is judged
     },
     note=(
         "ν = 1.25, β = 1, D = 64, N = 8, endless contexts; γ is that of γ (D/N) Π, and t its time. "
@@ -60,33 +54,6 @@ fig = Figure(
 
 def _task(settings: Any) -> RotatedStructure:
     return RotatedStructure(settings.nu, settings.beta, settings.dim, width=settings.width)
-
-
-class DrawnFlow:
-    """Gradient flow of γ on the mean loss of drawn contexts, to its first minimum, at one depth.
-
-    ``t(γ) = ∫dγ/(−d𝓛/dγ)``, in x = log(1 + γ·edge) with x' = dγ/dx: ``dt = x'² dx/(−d𝓛/dx)``.
-    """
-
-    def __init__(self, spectra: Spectra, depth: int, top: float):
-        nodes = np.linspace(0.0, math.log1p(2.0 * depth), 121)
-        means = spectra.loss(gamma=np.expm1(nodes) / top, depth=depth).mean(axis=-1)
-        curve = CubicSpline(nodes, means)
-        x = np.linspace(0.0, nodes[-1], 20_001)
-        fall = -curve(x, 1)
-        stop = int(np.argmax(fall <= 0.0)) or x.size
-        x, pace = x[:stop], (np.exp(x) / top)[:stop] ** 2 / fall[:stop]
-        spent = 0.5 * (pace[1:] + pace[:-1]) * np.diff(x)
-        self.time = np.concatenate([[0.0], np.cumsum(spent)])
-        self.gammas, self.losses = np.expm1(x) / top, curve(x)
-
-    def gamma(self, times: np.ndarray) -> np.ndarray:
-        """γ(t)."""
-        return np.interp(times, self.time, self.gammas)
-
-    def loss(self, times: np.ndarray) -> np.ndarray:
-        """𝓛(t)."""
-        return np.interp(times, self.time, self.losses)
 
 
 @fig.data
@@ -136,13 +103,6 @@ def runs(settings: Any) -> xr.Dataset:
         found.append(run.assign(drawn_gamma=("step", gamma)))
     joined = xr.concat(found, xr.IndexVariable("trained", list(settings.trained)))
     return joined.rename(time="trained_time")
-
-
-@fig.data
-def deep(settings: Any) -> xr.Dataset:
-    """The law in L of very many directions."""
-    found = law_of("depth", settings.nu, settings.beta, settings.many)
-    return xr.Dataset({"depth_exponent": float(found.local_exponent(DEEPEST))})
 
 
 @fig.draw
@@ -195,14 +155,6 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
         Panel("$L$", r"$\min_\gamma \mathcal{L}$", minima, more=[ticks], **look),
         Panel("$L$", load, loads, log="x", ylim=(0.0, 2.1), more=[ticks], where="lower right"),
     )
-
-
-@fig.claim("reported", "accounts: depth figure")
-def exponent(d):
-    """With N = D the least loss falls as L^-β (local exponent of the exact minimum at L = 2²⁰,
-    β = 1, D = 10⁸)."""
-    because = "where 10⁸ directions end the loss lacks a share 4L/D^ν, 4e-4, of itself"
-    return near(d.depth_exponent, settings_of(d).beta, 1e-3, because=because)
 
 
 @fig.claim("check", "ours")

@@ -247,13 +247,4 @@ def amplitude(d):
     return near(worst_ratio(d.power.sel(m=5)[40:], told), 0.0, 2e-4, because=because)
 
 
-@fig.claim("reported", "accounts: full attention, depth exponent", word="depth-law")
-def in_depth(d):
-    """Descent of four weights ends at 𝓛 ∝ L^−β, as of γ alone (from L = 64 to 256, β = {beta})."""
-    found = -math.log(float(d.end[-1] / d.end[-2])) / math.log(float(d.layers[-1] / d.layers[-2]))
-    because = "γ*λ₁/L still grows by 3 % there, on its way to 2, which adds 0.016"
-    words = f"It ends at the least loss over γ, up to {worst_ratio(d.end, d.least):.0e} of it."
-    return near(found, settings_of(d).beta, 0.02, because=because, note=words)
-
-
 FIGURE = fig

@@ -293,7 +293,7 @@ def noise_moves_it(d):
     return at_least(least, 0.0, because="below 0 it would not", note=words)
 
 
-@fig.claim("new", "derived")
+@fig.claim("check", "derived: ridge is the best there is for Gaussian tasks")
 def ridge_bound(d):
     """With noise no depth beats ridge: stopping early is not the best that a context allows
     (least loss of L layers over that of ridge in drawn contexts, 3 standard errors added to it, the

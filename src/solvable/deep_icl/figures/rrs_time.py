@@ -139,7 +139,7 @@ def time(d):
 def amplitude(d):
     """It is cγ^-β with γ = (cβ(β+2)t)^(1/(β+2)), c = Γ(β)2^-β/(νZ): nothing is fitted (largest
     relative gap for t from 10⁴ to 10⁸, three pairs of ν and β, D = 10⁸)."""
-    because = "swings as single directions are learned, 2e-3 at t = 10³, have come below it by 10⁴"
+    because = "what the first directions do shifts t by about one: β/((2+β)t), 4.7e-5 at t = 10⁴"
     return near(worst_ratio(d.over, 1.0), 0.0, 5e-5, because=because)
 
 

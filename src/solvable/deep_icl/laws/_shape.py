@@ -113,7 +113,7 @@ def optimal_shape(
         method: "exact" minimises the flow of the deterministic equivalent at D over whole N, L, P
             (F16, F17; one layer is exact). "law" minimises the sum of the four laws (F19, F20) over
             real N, L, P ≥ 1 and t > 0, and knows of D the amplitudes only: its powers are right,
-            its loss is two or three times too large at budgets in reach. Unless given, "exact"
+            its loss is about twice too large at budgets in reach. Unless given, "exact"
             where that takes seconds, for up to about 64 layers; `Shape.method` says which.
         time: the unit of t: "scalar" for dγ/dt = −∂𝓛/∂γ, "matrix" for N times as long. It is that
             of `loss_curve` and of `additive_law`.
