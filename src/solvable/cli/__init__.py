@@ -6,6 +6,7 @@ Only a command's `run` imports what is heavy, so that help is quick.
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from .statuses import BROKEN_PIPE, INTERRUPTED
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # Greek letters must not break a narrow encoding
+    before, warnings.showwarning = warnings.showwarning, _tell
     try:
         status = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -44,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_stdout()
         return _refuse(str(error))
+    finally:
+        warnings.showwarning = before
 
 
 def _run(argv: list[str]) -> int:
@@ -58,6 +62,11 @@ def _run(argv: list[str]) -> int:
         return parse(argv).run()
     except SystemExit as stop:  # how tyro ends after --help
         return stop.code if isinstance(stop.code, int) else 0
+
+
+def _tell(message: Warning | str, *_: object) -> None:
+    """A warning as a sentence, without the line of code that gave it."""
+    print(f"solvable: {message}", file=sys.stderr)
 
 
 def _refuse(sentence: str) -> int:

@@ -147,6 +147,9 @@ class TrainLab(Asking):
 
     def _saved(self, path: Path, witness: str) -> tuple[Question, str]:
         """What a saved run was asked, but for what is given, and who answered."""
+        from ..computing import quieten
+
+        quieten()  # `saved` imports JAX
         from ..saved import attributes
 
         found = attributes(path)

@@ -161,19 +161,28 @@ class Best:
         depth = _depth(self.q)
         found = [self._optimum(task, depth) for task in self.tasks]
         shape = tuple(map(len, self.wide.values())) + np.shape(depth)
-        told = {
-            name: np.reshape([np.asarray(each[name]) for each in found], shape) for name in found[0]
+        told: dict[str, Any] = {
+            name: np.reshape([np.asarray(each[name]) for each in found], shape)
+            for name in found[0]
+            if name != "layer_gamma"
         }
+        if "layer_gamma" in found[0]:
+            rows = np.reshape([np.asarray(each["layer_gamma"]) for each in found], (*shape, -1))
+            dims = (*self.wide, *("depth",) * isinstance(depth, list), "layer")
+            told["layer_gamma"] = (dims, rows, {"long_name": "γ of every layer"})
         return told | self._floor(depth)
 
     def _optimum(self, task: Task, depth: Any) -> dict[str, Any]:
         told = self.q.model
+        drawn: dict[str, Any] = {"contexts": told.draws, "seed": self.q.schedule.seed}
+        if told.draws is not None and isinstance(task, Isotropic) and task.dim is None:
+            raise ValueError("dim must be given to draw contexts of iso")
         if told.layers == "untied":
-            best = [untied_optimum(task, d) for d in np.ravel(np.asarray(depth, object))]
-            names = [n for n in ("loss", "rounded") if getattr(best[0], n) is not None]
-            return {n: np.reshape([getattr(b, n) for b in best], np.shape(depth)) for n in names}
-        options = {"contexts": told.draws, "margin": told.margin, "seed": self.q.schedule.seed}
-        best = best_of(task, depth, **options)
+            best = untied_optimum(task, depth, **drawn)
+            names = ("loss", "error", "typical", "rounded", "gamma")
+            more = {n: getattr(best, n) for n in names if getattr(best, n) is not None}
+            return more | {"layer_gamma": more.pop("gamma")}
+        best = best_of(task, depth, margin=told.margin, **drawn)
         names = [n for n in ("loss", "error", "typical") if getattr(best, n) is not None]
         more = {name: getattr(best, name) for name in names}
         if isinstance(task, FixedStructure):
@@ -271,8 +280,13 @@ def _floors(task: RotatedStructure) -> dict[str, tuple[float | None, str]]:
     narrow, short = task.width < task.dim, task.context is not None
     both = narrow and short and (task.context or 0) > task.width + 1
     asked: dict[Any, bool] = {"width": narrow, "context": short, "both": both}
+    words = {"both": "both, trained to the end"}
+    silent = ", without noise" if float(task.noise) else ""
     return {
-        f"{name}_floor": (floor(task, name).item(), f"loss that is left by {name}")
+        f"{name}_floor": (
+            floor(task, name).item(),
+            f"loss that is left by {words.get(name, name)}{silent}",
+        )
         for name, wanted in asked.items()
         if wanted
     }

@@ -116,7 +116,8 @@ class Model(Group):
     draws: int | None = whole(
         None,
         "",
-        "optimum of the mean over so many drawn contexts, told on fresh ones; of the typical "
+        "optimum of the mean over so many drawn contexts, told on fresh ones (2000 are enough for "
+        "D up to 32, 300 for D = 100; fewer may leave rare contexts in); of the typical "
         "context unless given",
         1,
         10**7,
@@ -132,6 +133,10 @@ class Model(Group):
 
     def implied(self) -> dict[str, Any]:
         """One depth, where none is given and nobody goes over several."""
+        if self.draws is not None and self.margin is not None:
+            raise ValueError("draws and margin cannot both be given")
+        if self.layers == "untied" and self.margin is not None:
+            raise ValueError("margin is for layers tied, not untied: for those there is draws")
         return {"depth": DEPTH if self.depth is None else self.depth}
 
 
@@ -325,12 +330,16 @@ def _remark_trained(q: Asked) -> str:
 
 def _remark_best(q: Asked) -> str:
     told = [word for word in (_remark(q),) if word]
+    deepest = max(q.model.depth) if isinstance(q.model.depth, tuple) else q.model.depth or 0
+    if q.model.layers == "untied" and deepest > _ROUNDED and not _is_limited(q):
+        told.append(f"beyond about {_ROUNDED} layers double precision cannot hold the best γ")
     if _is_limited(q) and q.model.draws is None and q.model.depth != 1:
         hint = ": rare ones may diverge (--margin, --draws)" if q.model.margin is None else ""
         told.append(f"loss of the typical context{hint}")
     return "\n".join(told)
 
 
+_ROUNDED = 13
 _TRAINS = ("task", "model", "start", "lr", "steps", "time", "log_every", "log_points")
 _TIED = {"layers": ("tied",), "draws": (None,), "margin": (None,)}
 _NO_BEST = {"draws": (None,), "margin": (None,)}
