@@ -1,6 +1,8 @@
 """``solvable solve deep_icl`` and ``solvable train deep_icl``."""
 
 import csv
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -77,7 +79,9 @@ def test_solve_tells_the_optima_floors_and_exponents(solvable):
     assert told["width_exponent"] == powers.width
     assert told["compute_exponent"] == powers.compute()
     out = solvable("solve", "deep_icl", *words).out
-    assert f"loss that is left by both {told['both_floor']:.5g}" in " ".join(out.split())
+    assert f"loss that is left by both, trained to the end {told['both_floor']:.5g}" in " ".join(
+        out.split()
+    )
     assert "capped" not in out
     endless = document(solvable("solve", "deep_icl", *SMALL, "--points", 2, "--json"))
     assert not {"width_floor", "context_floor", "both_floor"} & set(endless)
@@ -183,6 +187,51 @@ def test_the_optimum_of_the_mean_is_told_with_its_error(solvable):
     told = document(solvable("solve", "deep_icl", *words, "--margin", 1.2))
     assert told["loss"] == [deep_icl.optimum(NARROW, 2, margin=1.2).loss.item()]
     assert "error" not in told
+
+
+def test_untied_layers_over_drawn_contexts(solvable):
+    words = (*SMALL, "--width", 6, "--context", 20, "--over", "depth", "--at", 1, 2)
+    untied = ("--layers", "untied", "--draws", 200, "--seed", 3, "--json")
+    told = document(solvable("solve", "deep_icl", *words, *untied))
+    best = deep_icl.untied_optimum(NARROW, [1, 2], contexts=200, seed=3)
+    assert (told["loss"], told["typical"]) == (best.loss.tolist(), best.typical.tolist())
+    assert told["error"] == best.error.tolist()
+    assert told["dims"]["layer_gamma"] == ["depth", "layer"]
+    assert told["layer_gamma"][1] == best.gamma[1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--layers untied --margin 1.2", "margin is for layers tied, not untied"),
+        ("--draws 5 --margin 1.2", "draws and margin cannot both be given"),
+        ("--law iso --draws 5", "dim must be given to draw contexts of iso"),
+    ],
+)
+def test_optima_that_there_are_not_are_refused(solvable, words, sentence):
+    done = solvable("solve", "deep_icl", "--over", "depth", "--at", 2, *words.split())
+    assert_refused(done, sentence)
+
+
+def test_a_table_says_which_floors_are_no_bounds_and_which_gamma_are_rounded(solvable):
+    words = (*SMALL, "--width", 6, "--context", 20, "--noise", 0.1, "--points", 2)
+    out = solvable("solve", "deep_icl", *words).out
+    assert "loss that is left by both, trained to the end, without noise" in out
+    words = ("--over", "depth", "--layers", "untied", "--at", 2, 16)
+    told = "beyond about 13 layers double precision cannot hold the best γ"
+    assert told in solvable("solve", "deep_icl", *words).out
+
+
+def test_a_warning_is_a_sentence_on_standard_error():
+    words = "--dim 12 --width 6 --context 8 --over depth --at 8 --draws 20 --json"
+    code = "import sys; from solvable.cli import main; sys.exit(main(sys.argv[1:]))"
+    call = [sys.executable, "-c", code, "solve", "deep_icl", *words.split()]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if "own the mean" in line]
+    assert lines
+    assert all(line.startswith("solvable: few of the fresh contexts") for line in lines)
+    assert "witnesses.py" not in done.stderr
 
 
 def test_powers_of_2_up_to_the_dimension_unless_told(solvable):
