@@ -181,6 +181,8 @@ def spoken(value: Any) -> str:
     """
     if getattr(value, "ndim", 0):
         return f"an array of shape {value.shape}"
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()  # spoken as a number of Python
     words = " ".join(repr(value).split())
     return words if len(words) <= 60 else f"{words[:57]}..."
 

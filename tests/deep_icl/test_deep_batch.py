@@ -163,7 +163,7 @@ def test_one_layer_settles_at_the_floor_as_the_step_falls(eta):
     at = {"tau": tau, "alpha": alpha, "kappa": 1e9, "lr": eta}
     told = deep.batch_floor(deep.Isotropic(alpha, dim=dim), 1, lr=eta / 2, contexts=3)
     shift = 1.0 / (1.0 + (dim + 1.0) / (alpha * dim)) - 1.0 / (1.0 + 1.0 / alpha)
-    settles = (iso_sgd._settles(dim, at) - shift**2) / told.gamma  # c C
+    settles = (iso_sgd._exact(dim, at, eta, 0)[2] - shift**2) / told.gamma  # c C
     # The next order is ηc/2 (1 + what a batch adds), at most 20 of η here.
     assert abs(settles / told.loss - 1.0) < 20.0 * eta
 

@@ -99,7 +99,9 @@ def test_slopes_of_the_width_floor_are_those_of_the_direct_sums(nu, beta):
 def test_local_exponents_are_the_slopes_that_jax_finds(nu, beta, limit):
     one = Floor(Spectrum.power(nu, beta, DIM), limit)
     sizes = jnp.asarray(SIZES)
-    slopes = jax.vmap(jax.grad(lambda log_n: jnp.log(one.loss(jnp.exp(log_n)))))(jnp.log(sizes))
+    slopes = jax.jit(jax.vmap(jax.grad(lambda log_n: jnp.log(one.loss(jnp.exp(log_n))))))(
+        jnp.log(sizes)
+    )
     np.testing.assert_allclose(one.local(sizes), -slopes, rtol=1e-12)
     np.testing.assert_array_equal(one.local(np.asarray([DIM, 2.0 * DIM])), np.inf)
 
@@ -173,11 +175,11 @@ def narrow(nu, beta=0.8):
 @pytest.mark.parametrize("limit", ["width", "context", "both"])
 def test_floors_under_jit_vmap_and_grad(limit):
     nus, h = jnp.asarray([1.1, 1.6]), 1e-5
-    at = jax.vmap(lambda nu: floor(narrow(nu), limit))(nus)
+    at = jax.jit(jax.vmap(lambda nu: floor(narrow(nu), limit)))(nus)
     known = [float(floor(narrow(nu), limit)) for nu in nus.tolist()]
     np.testing.assert_allclose(jax.jit(lambda nu: floor(narrow(nu), limit))(nus[0]), known[0])
     np.testing.assert_allclose(at, known, rtol=1e-12)
-    slope = jax.grad(lambda nu: floor(narrow(nu), limit))(nus[0])
+    slope = jax.jit(jax.grad(lambda nu: floor(narrow(nu), limit)))(nus[0])
     ends = [float(floor(narrow(1.1 + sign * h), limit)) for sign in (-1.0, 1.0)]
     # Central differences: h² of truncation, 1e-15/h of round-off.
     assert float(slope) == pytest.approx((ends[1] - ends[0]) / (2 * h), rel=1e-8)
@@ -190,5 +192,5 @@ def test_the_depth_floor_under_grad():
         return floor(narrow(nu), "depth", depth=4)
 
     ends = [float(deep(1.3 + sign * h)) for sign in (-1.0, 1.0)]
-    slope = jax.grad(deep)(jnp.asarray(1.3))
+    slope = jax.jit(jax.grad(deep))(jnp.asarray(1.3))
     assert float(slope) == pytest.approx((ends[1] - ends[0]) / (2 * h), rel=1e-8)

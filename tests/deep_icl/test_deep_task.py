@@ -1,5 +1,6 @@
 """The three context laws: what is drawn is what was asked for, and bad input is named."""
 
+import functools
 import math
 
 import jax
@@ -283,6 +284,12 @@ def test_nothing_is_computed_in_single_precision():
         jax.config.update("jax_enable_x64", True)
 
 
+@functools.partial(jax.jit, static_argnames="depth")
+@jax.value_and_grad
+def isotropic_loss(gamma, alpha, noise, depth):
+    return deep.loss(deep.Isotropic(alpha, noise), gamma=gamma, depth=depth)
+
+
 @given(
     alpha=st.floats(-5.0, 5.0).map(lambda x: 10.0**x),
     noise=st.floats(0.0, 10.0),
@@ -292,9 +299,7 @@ def test_nothing_is_computed_in_single_precision():
 def test_isotropic_losses_and_gradients_are_numbers(alpha, noise, part, depth):
     task = deep.Isotropic(alpha, noise)
     gamma = part * (depth or 30) / deep.edge(task).item()
-    value, slope = jax.value_and_grad(lambda g: deep.loss(task, gamma=g, depth=depth))(
-        jnp.asarray(gamma)
-    )
+    value, slope = isotropic_loss(gamma, alpha, noise, depth=depth)
     assert np.isfinite(value)
     assert np.isfinite(slope)
     assert value >= 0.0

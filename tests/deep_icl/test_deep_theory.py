@@ -233,7 +233,7 @@ def test_single_layer_optimum_is_exact():
     task = deep.FixedStructure(nu=1.0, beta=1.0, dim=24, context=48, noise=0.3)
     best = deep.optimum(task)
     assert deep.loss(task, gamma=best.gamma).item() == pytest.approx(best.loss.item(), rel=1e-13)
-    grad = jax.grad(lambda g: deep.loss(task, gamma=g))(best.gamma)
+    grad = jax.jit(jax.grad(lambda g: deep.loss(task, gamma=g)))(best.gamma)
     assert float(jnp.max(jnp.abs(grad))) < 1e-14
     losses = deep.draw_spectra(task, 3000, gamma=best.gamma).loss(gamma=1.0)
     assert losses.mean() == pytest.approx(best.loss.item(), abs=4.0 * losses.std() / 3000**0.5)
@@ -295,7 +295,9 @@ def test_untied_layers_have_a_better_minimum_and_the_tied_one_is_a_saddle():
     tied = deep.optimum(task, depth=2)
     both = deep.untied_loss(task, np.full(2, tied.gamma.item()))
     assert both.item() == pytest.approx(tied.loss.item(), rel=1e-13)
-    curvature = jax.hessian(lambda g: deep.untied_loss(task, g))(jnp.full(2, tied.gamma.item()))
+    curvature = jax.jit(jax.hessian(lambda g: deep.untied_loss(task, g)))(
+        jnp.full(2, tied.gamma.item())
+    )
     assert np.linalg.eigvalsh(curvature)[0] < -1e-4
     assert abs(deep.untied_optimum(task, 2).loss.item() - 0.0545) < 5e-5
     assert abs(deep.untied_optimum(task, 4).loss.item() - 0.0123) < 5e-5
@@ -353,6 +355,8 @@ def test_population_loss_does_not_overflow():
 def test_gradients_are_finite_where_a_direction_is_spent():
     """At γλ/L = 1 the logarithm is infinite."""
     task = deep.RotatedStructure(lam=np.array([1.0, 0.5]), omega=np.array([0.5, 1.0]))
-    value, slope = jax.value_and_grad(lambda g: deep.loss(task, gamma=g, depth=4))(jnp.asarray(4.0))
+    value, slope = jax.jit(jax.value_and_grad(lambda g: deep.loss(task, gamma=g, depth=4)))(
+        jnp.asarray(4.0)
+    )
     assert value.item() == pytest.approx(0.5 * 0.5**8)
     assert slope.item() == pytest.approx(-0.5 * 8 * 0.5**7 * 0.5 / 4)

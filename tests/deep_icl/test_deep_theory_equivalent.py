@@ -135,14 +135,16 @@ def test_no_digit_is_lost_as_gamma_vanishes(case):
 @pytest.mark.parametrize(("width", "context"), [(5, None), (None, 3), (5, 40), (1, 1)])
 def test_the_slope_at_zero_is_minus_twice_the_share_weighted_eigenvalue(width, context, depth):
     task = law(12, width, context, noise=0.4)
-    found = jax.grad(lambda g: deep.loss(task, gamma=g, depth=depth))(jnp.asarray(0.0))
+    found = jax.jit(jax.grad(lambda g: deep.loss(task, gamma=g, depth=depth)))(jnp.asarray(0.0))
     assert found == pytest.approx(-2.0 * float(jnp.sum(task.share * task.lam)), rel=1e-12)
 
 
 def test_the_slopes_at_zero_of_a_fixed_structure():
     task = deep.FixedStructure(1.3, 0.7, 9, context=6)
     for depth in (1, 3, None):
-        found = jax.grad(lambda g, d=depth: deep.loss(task, gamma=g, depth=d))(jnp.zeros(9))
+        found = jax.jit(jax.grad(lambda g, d=depth: deep.loss(task, gamma=g, depth=d)))(
+            jnp.zeros(9)
+        )
         np.testing.assert_allclose(found, -2.0 * task.share * task.lam, rtol=1e-12)
 
 

@@ -104,10 +104,10 @@ def test_the_layers_are_a_minimum_of_the_loss_of_given_layers():
     loss = lambda log_gamma: untied_loss(task, jnp.exp(log_gamma))  # noqa: E731
     place = jnp.log(best.gamma)
     np.testing.assert_allclose(loss(place), best.loss, rtol=1e-12)
-    curvature = np.asarray(jax.hessian(loss)(place))
+    curvature = np.asarray(jax.jit(jax.hessian(loss))(place))
     assert np.linalg.eigvalsh(curvature).min() > 0.0
     # A step of Newton's method would not move them.
-    assert np.abs(np.linalg.solve(curvature, jax.grad(loss)(place))).max() < 1e-12
+    assert np.abs(np.linalg.solve(curvature, jax.jit(jax.grad(loss))(place))).max() < 1e-12
 
 
 def test_several_depths_at_once_are_those_one_by_one():
@@ -337,7 +337,7 @@ def test_the_law_has_slopes():
     def value(law):
         return untied_depth_law(law[0], law[1])(7.0)
 
-    found, place = jax.grad(value)(np.array([1.3, 0.7])), np.array([1.3, 0.7])
+    found, place = jax.jit(jax.grad(value))(np.array([1.3, 0.7])), np.array([1.3, 0.7])
     apart = [(value(place + step) - value(place - step)) / 2e-5 for step in 1e-5 * np.eye(2)]
     np.testing.assert_allclose(found, apart, rtol=1e-8)
 
@@ -421,9 +421,10 @@ def brute(task, gammas, count, seed):
     return found
 
 
-def test_layers_for_the_mean_are_safe_and_their_mean_is_that_of_other_contexts():
+def test_layers_for_the_mean_have_the_mean_of_other_contexts():
     task = rotated(1.25, 0.8, 32, width=20, context=40)
-    safe = untied_optimum(task, [2, 6], contexts=1500, seed=3)
+    with pytest.warns(UserWarning, match="few of the fresh contexts own the mean"):
+        safe = untied_optimum(task, [2, 6], contexts=1500, seed=3)
     losses = brute(task, rows(safe), 1500, 0)
     apart = losses.mean(axis=1) - np.asarray(safe.loss)
     error = np.hypot(losses.std(axis=1) / np.sqrt(1500), np.asarray(safe.error))
@@ -455,13 +456,15 @@ def test_layers_for_the_mean_include_the_noise():
 )
 def test_known_means_of_drawn_contexts(law, printed):
     task = rotated(1.25, 0.8, 128, width=law[0], context=law[1])
-    found = untied_optimum(task, list(printed), contexts=200, seed=1)
-    # Two standard errors of both means: up to 1 % each, and other layers, from other contexts.
-    np.testing.assert_allclose(found.loss, list(printed.values()), rtol=0.03)
-    assert np.all(np.asarray(found.error) < 0.02 * np.asarray(found.loss))
+    with pytest.warns(UserWarning, match="few of the fresh contexts own the mean"):
+        found = untied_optimum(task, list(printed), contexts=200, seed=1)
+    # Those were means over as few contexts as were searched, without the rare ones that own the
+    # mean over ten times as many: near the median.
+    np.testing.assert_allclose(found.typical, list(printed.values()), rtol=0.06)
     typical = untied_optimum(task, list(printed)).loss
-    assert np.all(found.loss > typical)
-    assert np.all(found.loss < 1.2 * typical)
+    assert np.all(found.typical > typical)
+    assert np.all(found.loss > found.typical)
+    assert found.loss[-1] > 100.0 * found.typical[-1]
 
 
 def test_the_best_depth_grows_like_half_a_power_of_the_width():

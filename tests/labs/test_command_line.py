@@ -135,7 +135,7 @@ SENTENCES = {
         ("solve --depth", "depth must be followed by one number or more"),
         ("solve --depth 0", "depth must be a whole number, from 1 to 10000000, or inf, not 0"),
         ("solve --depth 1.5", "depth must be a whole number, from 1 to 10000000, or inf, not 1.5"),
-        ("solve --depth inf --width 9", "depth must be finite for an optimum with finite width"),
+        ("solve --depth inf --width 9", "depth must be finite for a flow with finite width"),
         ("solve --depth 2 4 --with reduced", "depth must be one number for the reduced, not 2 4"),
         ("solve --over step_size --depth inf", "depth must be finite for the landscape"),
         ("solve --over step_size --gamma 1", "gamma is for --over time, not step_size"),

@@ -119,8 +119,9 @@ class LinearAttention(eqx.Module):
         memory.refuse("dim", dim, 16.0 * (width + 1) * dim)
         edge = [(0, 0)] * (query.ndim - 2)
         label = np.arange(width + 1) == width
+        clear = (~label[:, None]).astype(float)
         return cls(
-            read=stage(scale * math.sqrt(dim / width) * np.eye(width + 1, dim) * ~label[:, None]),
+            read=stage(scale * math.sqrt(dim / width) * np.eye(width + 1, dim) * clear),
             label=stage(label.astype(float)),
             query=stage(xp.pad(query, [*edge, (0, 1), (0, 1)])),
             key=stage(xp.pad(key, [*edge, (0, 1), (0, 1)])),

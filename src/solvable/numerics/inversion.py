@@ -22,7 +22,8 @@ class Inverse:
 
     Args:
         pace: dt/dx > 0 of a row of places, entry by entry, analytic inside the cells.
-        edges: of the cells, rising. Known numbers end before the first cell whose time is none.
+        edges: of the cells, rising. Known numbers end before the first cell whose time is none; if
+            that is the first of all, nothing moves.
         order: nodes a cell.
 
     Attributes:
@@ -30,7 +31,7 @@ class Inverse:
         times: t there.
 
     >>> squares = Inverse(lambda x: 2.0 * x, np.linspace(0.0, 3.0, 4))
-    >>> squares.at(np.asarray(1.5)).item(), squares(np.asarray([1.0, 4.0, 9.0, 10.0])).round(12)
+    >>> squares.at(np.asarray(1.5)).round(12).item(), squares(np.asarray([1.0, 4.0, 9.0, 10.0])).round(12)
     (2.25, array([1., 2., 3., 3.]))
     """
 
@@ -59,6 +60,8 @@ class Inverse:
 
     def at(self, x: Any) -> Any:
         """t(x); beyond the edges, that of the nearest."""
+        if len(self.times) == 1:
+            return self._xp.zeros(x.shape)
         row = self._xp.clip(x.ravel(), self.edges[0], self.edges[-1])
         cell, low, width = self._cell(self.edges, row)
         part = (row - low) / width
@@ -67,6 +70,8 @@ class Inverse:
 
     def __call__(self, t: Any) -> Any:
         """x(t); from the last time on, the last edge."""
+        if len(self.times) == 1:
+            return self._xp.full(t.shape, self.edges[0])
         xp, row = self._xp, t.ravel()
         row = xp.minimum(row, self.times[-1])
         cell, low, width = self._cell(self.times, row)

@@ -19,7 +19,7 @@ from scipy.linalg import eigvalsh_tridiagonal
 from ...numerics.compensated import two_product
 from ...numerics.counting import gauss_of_counting
 
-SMALLEST = 1e-45  # smaller losses lie below what float64 tells apart, and are given as 0
+SMALLEST = 1e-45  # of Σa; smaller losses are below what float64 tells apart, and given as 0
 _DIRECT = 20  # directions kept one by one for each layer: zeros sit on eigenvalues there
 _RATIO, _ORDER = 1.5, 24  # of the blocks beyond
 
@@ -81,8 +81,8 @@ def bidiagonal(nodes: Nodes, depth: int) -> Bidiagonal:
 
     B is the Cholesky factor of μ's Jacobi matrix, so that
     ``q_k(0)² = Π_{j<k} (α_j/β_{j+1})²/Σa``: positive numbers, without cancellation, give 𝓛*_L at
-    every L up to `depth` in one run (derived). It ends where the loss falls below 1e-45, or where
-    there are no more eigenvalues.
+    every L up to `depth` in one run (derived). It ends where the loss falls below 1e-45 Σa,
+    or where there are no more eigenvalues.
     """
     root, total = np.sqrt(nodes.lam), float(np.sum(nodes.share))
     depth = min(depth, root.size - 1)
@@ -97,7 +97,7 @@ def bidiagonal(nodes: Nodes, depth: int) -> Bidiagonal:
         # β = 0: what is left of the spectrum is within rounding of fewer eigenvalues.
         last += 2.0 * math.log(alpha[j] / beta[j]) if beta[j] > 0.0 else math.inf
         logs[j + 1] = np.logaddexp(logs[j], last)
-        if total * math.exp(-logs[j + 1]) < SMALLEST:
+        if math.exp(-logs[j + 1]) < SMALLEST:
             depth = j + 1
             break
     losses = total * np.exp(-logs[: depth + 1])
@@ -118,7 +118,7 @@ def best(b: Bidiagonal, nodes: Nodes, depth: int) -> tuple[Row, float]:
     The zeros of p* are the squared singular values of the (L+1) × L lower bidiagonal matrix.
     """
     many = b.diagonal.size
-    if depth <= many and b.losses[depth] >= SMALLEST:
+    if depth <= many and b.losses[depth] >= SMALLEST * b.losses[0]:
         return depth / _zeros(b, depth), float(b.losses[depth])
     # Either every eigenvalue has a layer of its own, or the loss is too small to be told from 0.
     zeros = nodes.lam if depth >= nodes.lam.size else _zeros(b, min(depth, many))

@@ -79,6 +79,10 @@ def _curve(task: Any, t: Any, depth: Any, start: Any, time: Any) -> tuple[Array,
         return _fixed_curve(task, scalar_times(task, t, time), depths, begin)
     validation.concrete("task, t and start", task, t, start, why="the flow is followed")
     times = np.asarray(scalar_times(task, t, time))
+    if times.size == 0:
+        return stage(np.zeros((*times.shape, *depths.shape))), stage(
+            np.zeros((*times.shape, *depths.shape))
+        )
     equivalent = None if is_population(task) else Equivalent.of(task)
     found = [
         _scalar_curve(task, equivalent, times.ravel(), float(d), begin) for d in depths.ravel()
@@ -145,6 +149,8 @@ def _scalar_curve(
         def value(gamma: np.ndarray) -> np.ndarray:
             return equivalent.both(gamma, np.full(gamma.shape, depth))[0]
 
+    if not np.isfinite(value(np.full(1, begin))).all():
+        raise ValueError(f"start must be where the loss is a number, not at γ = {begin:.6g}")
     if not begin < end:
         raise ValueError(
             f"start must be below γ = {end:.6g}, the optimum at depth {depth:g}, not at {begin:.6g}"

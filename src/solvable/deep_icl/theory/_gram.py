@@ -20,6 +20,7 @@ from ._resolvents import Medium, edge, resolvents
 
 DEEPEST = 128  # layers of a form; points on the ellipse are 20 times as many
 _ROUND = 1e-15  # of K's largest eigenvalue: its round-off
+_SCATTERED, _STARTS = 16, 6  # layers up to which searches start from scattered zeros, too
 _FAR = 2.0  # T_j grows by at most e² on the ellipse, and loses no more digits
 
 Row = Float[np.ndarray, " n"]
@@ -51,8 +52,9 @@ class Form(NamedTuple):
     def best(self, *depths: int) -> list[Layers]:
         """The best layers at some depths: the inverse zeros of the best polynomials, or a search.
 
-        Where zeros are complex, real layers are searched for: from the real parts, from equal
-        layers, and from those of a smaller depth with some more that do nothing.
+        Where zeros are complex, real layers are searched for: from real parts and sizes, from equal
+        layers, from those of a smaller depth with some more that do nothing, and, of few layers,
+        from zeros that are scattered over the spectrum.
         """
         found: dict[int, Layers] = {}
 
@@ -65,7 +67,7 @@ class Form(NamedTuple):
                     # Four depths an octave, the same ones whatever is asked for.
                     step = 1 << max(0, (depth - 1).bit_length() - 3)
                     fewer = layers((depth - 1) // step * step)
-                    found[depth] = self._searched(np.real(gamma), fewer, bound)
+                    found[depth] = self._searched(gamma, fewer, bound)
             return found[depth]
 
         return [layers(depth) for depth in depths]
@@ -85,19 +87,29 @@ class Form(NamedTuple):
         gamma[: zeros.size] = depth / zeros
         return gamma, self.start + float(rho @ (square @ rho - 2.0 * linear))
 
-    def _searched(self, parts: Row, fewer: Layers, bound: float) -> Layers:
-        depth = parts.size
+    def _searched(self, pairs: np.ndarray, fewer: Layers, bound: float) -> Layers:
+        """Real layers near those of a polynomial with complex zeros."""
+        depth, parts = pairs.size, np.real(pairs)
+        unit = depth / self.top  # loads γ·top/L do not know the scale of the spectrum
         idle = np.zeros(depth - fewer.gamma.size)
-        apart = 1e-3 * depth / self.top * np.arange(1.0, idle.size + 1.0)
+        apart = 1e-3 * unit * np.arange(1.0, idle.size + 1.0)
         before = fewer.gamma * depth / fewer.gamma.size
-        starts = parts, np.full(depth, np.mean(parts)), np.concatenate([before, apart])
-        ends = [
-            minimize(self._log, x, jac=True, method="BFGS", options={"gtol": 1e-9}) for x in starts
-        ]
-        end = min(ends, key=lambda end: end.fun)
+        starts = [parts, np.abs(pairs), np.full(depth, np.mean(parts))]
+        starts.append(np.concatenate([before, apart]))
+        if depth <= _SCATTERED:
+            part = np.random.default_rng(depth).random((_STARTS, depth))
+            zeros = self.low + (self.top - self.low) * np.sin(0.5 * np.pi * part) ** 2
+            starts += list(depth / zeros)
+
+        def log(load: Row) -> tuple[float, Row]:
+            value, slope = self._log(load * unit)
+            return value, slope * unit
+
+        how: Any = {"jac": True, "method": "BFGS", "options": {"gtol": 1e-9}}
+        end = min((minimize(log, x / unit, **how) for x in starts), key=lambda end: end.fun)
         if np.exp(end.fun) > fewer.loss:
             return Layers(np.sort(np.concatenate([before, idle])), fewer.loss, bound)
-        return Layers(np.sort(end.x), float(np.exp(end.fun)), bound)
+        return Layers(np.sort(end.x * unit), float(np.exp(end.fun)), bound)
 
     def at(self, gamma: Row) -> float:
         """The loss of given layers."""

@@ -30,12 +30,20 @@ from ._loss import edge, loss
 from ._mean import margin_scale, mean_optimum
 from ._resolvents import Medium, losses
 from ._resolvents import edge as upper_edge
-from ._spectral import Spectral, known_losses, spectral, spectral_descent, spectral_loss
+from ._spectral import (
+    Spectral,
+    known_losses,
+    scaled_descent,
+    spectral,
+    spectral_descent,
+    spectral_loss,
+)
 
 _FEW = 8  # depths of an optimum that are written out
 _CLOSER, _PLACES, _FAR = 1.03, 400, 1e40  # ratio of places where slopes are looked at; how far
 _STEEP = 1e200
 _LEAST = 1e-14  # of a loss that is searched for: its round-off
+_NOTHING = 1e-17  # e^-39
 _SAFE = 0.7  # of the typical optimum, from where that of the mean is searched for
 
 
@@ -94,8 +102,8 @@ def optimum(
             fresh ones, with its standard `error` and the median, `typical`. 2000 are enough for
             D ≤ 32, 300 for D = 100.
         seed: of the contexts.
-        margin: m of the largest multiple of γ* with γ·edge/L ≤ 2/(1 + m √(2/P)), P the smaller of
-            width and context; 1.2 is fair, 2 is safe.
+        margin: m of the largest multiple of γ* with γ·edge/L ≤ 2/(1 + m s),
+            ``s² = 2/P + 2/N − 2/D`` (of ISO Tracy and Widom's); 1.2 is fair, 2 is safe.
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
     >>> optimum(Isotropic(alpha=2.0), depth=8)
@@ -143,16 +151,19 @@ def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
 def _equivalent_optimum(equivalent: Equivalent, depth: float) -> tuple[Any, Any]:
     """The first zero of the equivalent's slope, near γ = 2L/edge, and the loss there."""
     if is_known(equivalent.medium, equivalent.noise):
+        equivalent.for_depth(depth)  # serves the search, and refuses a depth that is too large
+        first = float(equivalent.both(np.asarray(0.0), depth)[1])
 
         def descent(gamma: float) -> float:
-            fall = -float(equivalent.both(np.asarray(gamma), depth)[1])
+            fall = float(equivalent.both(np.asarray(gamma), depth)[1]) / first
             return fall if abs(fall) < _STEEP else -_STEEP  # far beyond the edge
 
-        equivalent.for_depth(depth)  # serves the search, and refuses a depth that is too large
         unit = depth / float(equivalent.top)
         low, high = 0.0, 0.25 * unit
         while descent(high) > 0.0 and high < 1e3 * unit:
             low, high = high, 1.25 * high
+        if descent(high) > 0.0:
+            raise ArithmeticError(f"no minimum of the loss was found up to γ = {high:.6g}")
         gamma = np.asarray(root_between(descent, low, high))
         return gamma, equivalent.both(gamma, depth)[0]
     found, deep = equivalent.for_depth(depth), stage(depth)
@@ -173,27 +184,33 @@ def _population_optimum(s: Spectral, depth: float) -> tuple[Any, Any]:
     xp, lam, share, noise = unpacked(s.lam, s.share, s.noise)
     # The zero of the slope's tangent at 0. With noise the slope has several zeros, of which the
     # first is the best, and none lies much before this place.
-    bend = (2.0 - 1.0 / depth) * xp.sum(share * lam**2) + xp.sum(noise * lam**2)
-    first = xp.sum(share * lam) / bend
+    part = lam / xp.max(lam)
+    bend = (2.0 - 1.0 / depth) * xp.sum(share * part**2) + xp.sum(noise * part**2)
+    first = xp.sum(share * part) / bend / xp.max(lam)
     if is_known(s):
 
         def descent(gamma: float) -> float:
-            return float(spectral_descent(s, np.asarray([gamma]), depth)[0])
+            return float(spectral_descent(s, np.asarray([gamma]), depth, scaled=True)[0])
 
         low, steps = 0.0, float(first) * _CLOSER ** np.arange(-30.0, _PLACES)
-        while (falls := spectral_descent(s, steps, depth) > 0.0).all():
+        while (falls := spectral_descent(s, steps, depth, scaled=True) > 0.0).all():
             low, steps = steps[-1], steps * (steps[-1] / steps[0])
         k = int(np.argmin(falls))
         gamma = np.asarray(root_between(descent, steps[k - 1] if k else low, steps[k]))
         return gamma, known_losses(s, gamma[None], np.asarray([depth]))[0, 0]
-    return _traced_optimum(s, stage(depth), jax.lax.stop_gradient(first))
+    noisy = not is_known(s.noise) or bool(np.any(np.asarray(s.noise)))
+    return _traced_optimum(s, stage(depth), jax.lax.stop_gradient(first), noisy)
 
 
-@jit
-def _traced_optimum(s: Spectral, depth: Float[Array, ""], first: Float[Array, ""]) -> Any:
+@jit(static_argnames="noisy")
+def _traced_optimum(
+    s: Spectral, depth: Float[Array, ""], first: Float[Array, ""], noisy: bool
+) -> Any:
     """The same of numbers that JAX traces, with their slopes."""
 
     def descent(gamma: Array, s: Spectral) -> Array:
+        if not noisy:
+            return scaled_descent(gamma, s, depth)
         return -jax.grad(lambda g: spectral_loss(s, g, depth))(gamma)
 
     still = jax.lax.stop_gradient(s)
@@ -221,7 +238,8 @@ def _fixed_optimum(task: FixedStructure, depth: float) -> tuple[Any, Any]:
     )
     points = fixed_points(law, None, depth)
     lam, layers = np.asarray(task.lam), stage(depth)
-    start = np.log(depth * np.asarray(single_layer_optimum(law)[0]) * lam)
+    single = depth * np.asarray(single_layer_optimum(law)[0]) * lam
+    start = np.log(np.maximum(single, _NOTHING))  # 0 where nothing is to be learned
     found = minimize(
         lambda x: [np.asarray(y, float) for y in _log_fixed(stage(x), law, layers, points)],
         start,

@@ -1,14 +1,28 @@
-"""Powers that neither overflow nor lose digits: what L steps of descent leave of a direction."""
+"""What L steps of descent leave of a direction, without loss of digits."""
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...numerics.host import unpacked
 
 
-def log_left(load: Any, depth: Any) -> tuple[Any, Any]:
-    """``log |(1 − x/L)^L|`` and its sign, for x = γλ; ``−x`` and 1 at infinite depth.
+@jax.custom_jvp
+def _power(x: jax.Array, layers: jax.Array) -> jax.Array:
+    """``x^L`` of whole L, with slopes of every order at x = 0; none in L."""
+    return x**layers
+
+
+@_power.defjvp
+def _(given: Any, tangents: Any) -> tuple[Any, Any]:
+    x, layers = given
+    return _power(x, layers), layers * _power(x, jnp.maximum(layers - 1.0, 0.0)) * tangents[0]
+
+
+def left_and_gone(load: Any, depth: Any) -> tuple[Any, Any]:
+    """``r = (1 − x/L)^L`` and ``1 − r``; ``e^-x`` and ``1 − e^-x`` at infinite depth.
 
     Args:
         load: x = γλ.
@@ -17,29 +31,12 @@ def log_left(load: Any, depth: Any) -> tuple[Any, Any]:
     xp, load, depth = unpacked(load, depth)
     endless = xp.isinf(depth)
     layers = xp.where(endless, 1.0, depth)
-    with np.errstate(invalid="ignore", over="ignore"):  # what has diverged is no number
-        part = xp.where(endless, 0.5, load / layers)
-        rest = 1.0 - part
-        # log1p keeps the digits of small parts; past 1 it is the distance that counts.
-        near = xp.log1p(-xp.where(part < 1.0, part, 0.5))
-        far = xp.log(xp.where(part > 1.0, part - 1.0, 1.0))
-        log = layers * xp.where(part < 1.0, near, far)
-        log = xp.where(rest == 0.0, -xp.inf, log)
-        odd = xp.where(layers % 2.0 == 1.0, -1.0, 1.0)
-        sign = xp.where((rest < 0.0) & ~endless, odd, 1.0)
-        log = xp.where(endless, -load, log)
-        return xp.where(xp.isnan(load), xp.nan, log), sign
-
-
-def squared(log: Any) -> Any:
-    """``(1 − x/L)^(2L)``."""
-    xp, log = unpacked(log)
-    with np.errstate(over="ignore"):
-        return xp.exp(2.0 * log)
-
-
-def gone(log: Any, sign: Any) -> Any:
-    """``1 − (1 − x/L)^L``, without cancellation for small x."""
-    xp, log, sign = unpacked(log, sign)
-    with np.errstate(over="ignore"):
-        return xp.where(sign > 0.0, -xp.expm1(log), 1.0 + xp.exp(log))
+    with np.errstate(over="ignore", invalid="ignore"):  # what has diverged is no number
+        part = xp.where(endless, 0.0, load / layers)
+        small = part < 0.5
+        # log1p keeps the digits of small parts. Beyond, 1 − x/L is exact up to 2, and its power has
+        # slopes of every order where it is 0, as its logarithm has not.
+        log = xp.where(endless, -load, layers * xp.log1p(-xp.where(small, part, 0.0)))
+        power = (np.power if xp is np else _power)(xp.where(small, 0.5, 1.0 - part), layers)
+        left = xp.where(small, xp.exp(log), power)
+        return left, xp.where(small, -xp.expm1(log), 1.0 - power)

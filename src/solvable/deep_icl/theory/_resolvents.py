@@ -89,8 +89,9 @@ def edge(m: Medium) -> Any:
     high = xp.where(inside, high, low + 1e-9)
     if xp is np and not inside:
         return limit
-    place = inverse_between(rise, xp.zeros(()), low, high, still)
-    found = -_map(xp, m, _below(xp, m, hold(place)))[0]
+    place = hold(inverse_between(rise, xp.zeros(()), low, high, still))
+    # A place that is none would spoil the slopes of the limit, too.
+    found = -_map(xp, m, _below(xp, m, xp.where(inside, place, 0.0)))[0]
     return xp.where(inside, found, limit)
 
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -11,9 +12,10 @@ from ...numerics.host import unpacked
 from ..directions import filled
 from ..task import FixedStructure, Isotropic, RotatedStructure
 from ._isotropic import density
-from ._power import gone, log_left, squared
+from ._power import left_and_gone
 
 _ENTRIES = 4_000_000  # of an array at once
+_NEARLY = 1e-30  # in the place of a factor that is 0
 
 
 class Spectral(NamedTuple):
@@ -56,8 +58,8 @@ def spectral_loss(
     s: Spectral, gamma: Float[Array, "*modes"], depth: Float[Array, ""]
 ) -> Float[Array, ""]:
     """The loss at one γ, or one for each mode."""
-    log, sign = log_left(gamma * s.lam, jnp.broadcast_to(depth, s.lam.shape))
-    return s.floor + jnp.sum(s.share * squared(log)) + jnp.sum(s.noise * gone(log, sign) ** 2)
+    left, gone = left_and_gone(gamma * s.lam, jnp.broadcast_to(depth, s.lam.shape))
+    return s.floor + jnp.sum(s.share * left**2) + jnp.sum(s.noise * gone**2)
 
 
 def known_losses(
@@ -71,20 +73,26 @@ def known_losses(
     for part in np.array_split(places, max(1, len(gamma) * depths.size * lam.size // _ENTRIES)):
         with np.errstate(over="ignore"):
             load = (part * column if by_step_size else part) * lam
-            log, sign = log_left(
+            left, gone = left_and_gone(
                 load, np.broadcast_to(column, np.broadcast_shapes(load.shape, column.shape))
             )
-            value = np.sum(share * squared(log), axis=2)
+            value = np.sum(share * left**2, axis=2)
             if noisy:
-                value = value + np.sum(noise * gone(log, sign) ** 2, axis=2)
+                value = value + np.sum(noise * gone**2, axis=2)
         found.append(least + value)
     return np.concatenate(found)
 
 
-def spectral_descent(s: Spectral, gamma: np.ndarray, depth: float) -> np.ndarray:
-    """``−d𝓛/dγ`` at many γ, on the host: a flow asks for another number of them every time."""
+def spectral_descent(
+    s: Spectral, gamma: np.ndarray, depth: float, *, scaled: bool = False
+) -> np.ndarray:
+    """``−d𝓛/dγ`` at many γ, on the host: a flow asks for another number of them every time.
+
+    Scaled it is over λ₁, and without noise over the largest ``(1 − x/L)^2L``: a search sees its
+    sign where it would underflow.
+    """
     lam, share, noise = (np.asarray(x) for x in (s.lam, s.share, s.noise))
-    noisy = bool(np.any(noise))
+    noisy, top = bool(np.any(noise)), np.max(lam) if scaled else 1.0
     found = []
     for part in np.array_split(gamma, max(1, gamma.size * lam.size // _ENTRIES)):
         load = part[:, None] * lam[None, :]
@@ -95,12 +103,26 @@ def spectral_descent(s: Spectral, gamma: np.ndarray, depth: float) -> np.ndarray
             with np.errstate(divide="ignore"):
                 log = depth * np.log(np.abs(rest))
             sign = np.where(rest < 0.0, (-1.0) ** (depth % 2), 1.0)
+        if scaled and not noisy:
+            most = np.max(np.where(share > 0.0, log, -np.inf), axis=1, keepdims=True)
+            log = log - np.where(np.isfinite(most), most, 0.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             square = np.where(rest == 0.0, 0.0, np.exp(2.0 * log) / rest)  # (1 − x/L)^(2L−1)
-            total = np.sum(2.0 * share * lam * square, axis=1)
+            total = np.sum(np.where(share > 0.0, 2.0 * share * lam * square, 0.0), axis=1)
             if noisy:
                 once = np.where(rest == 0.0, depth == 1.0, sign * np.exp(log) / rest)
                 rise = np.where(sign > 0.0, -np.expm1(log), 1.0 + np.exp(log))
                 total -= np.sum(2.0 * noise * lam * once * rise, axis=1)
-        found.append(total)
+        found.append(total / top)
     return np.concatenate(found)
+
+
+def scaled_descent(gamma: Array, s: Spectral, depth: Array) -> Array:
+    """The same for one γ that JAX traces, without noise: over a power of the largest factor."""
+    there = s.share > 0.0
+    rest = jnp.where(there, 1.0 - gamma * s.lam / depth, 0.0)
+    # Where all factors are 0 their slopes still have a ratio.
+    rest = rest + jnp.where(jnp.any(rest != 0.0), 0.0, _NEARLY) * there.astype(rest.dtype)
+    part = rest / jax.lax.stop_gradient(jnp.max(jnp.abs(rest)))
+    size = jnp.exp((2.0 * depth - 1.0) * jnp.log(jnp.where(part == 0.0, 1.0, jnp.abs(part))))
+    return jnp.sum(s.share * s.lam * jnp.where(part == 0.0, 0.0, jnp.sign(part) * size))
