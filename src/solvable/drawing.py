@@ -104,7 +104,11 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     right.set_yscale("log")
     right.set_xlabel("$t$")
     right.set_ylabel(f"relative gap to {data.attrs['first']}")
-    right.legend(fontsize=8.0, loc="center left")
+    low, high = right.get_ylim()
+    right.set_ylim(low * (low / high) ** 0.35, high)  # room for the legend
+    right.legend(fontsize=8.0, loc="lower left")
+    for place in (left, right):
+        _few_ticks(place)
     _titled(figure, lab, data.attrs["caption"])
     return figure
 
@@ -151,6 +155,17 @@ def _dressed(place: Any, axes: Axes) -> None:
         place.set_yscale("log")
     place.set_xlabel("$t$")
     place.set_ylabel(f"${axes.label}$")
+
+
+def _few_ticks(place: Any) -> None:
+    """Along a logarithmic axis of less than two decades, numbers at 1, 2 and 5 only."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = place.get_xlim()
+    if place.get_xscale() == "log" and high < 100.0 * low:
+        place.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        place.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        place.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _titled(figure: Any, lab: Lab, caption: str) -> None:

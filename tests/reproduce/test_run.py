@@ -768,3 +768,23 @@ def test_bad_usage_is_one_sentence(tmp_path, capsys, arguments, words):
     assert words in stderr
     assert len(stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def diary_of_threads(folder):
+    (folder / str(os.getpid())).write_text(os.environ.get("OPENBLAS_NUM_THREADS", "own"))
+
+
+@pytest.mark.parametrize(
+    ("set_to", "jobs", "each"), [("", 1, "own"), ("", 2, "half"), ("3", 2, "3")]
+)
+def test_workers_share_the_cores_with_their_linear_algebra(
+    toy, tmp_path, monkeypatch, set_to, jobs, each
+):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if set_to:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", set_to)
+    prepare, out = functools.partial(diary_of_threads, tmp_path), tmp_path / "out"
+    reproduce.run(["toy/one", "toy/two"], out=out, size="quick", jobs=jobs, prepare=prepare)
+    each = str(max(1, (os.cpu_count() or 1) // 2)) if each == "half" else each
+    assert {path.read_text() for path in tmp_path.glob("[0-9]*")} == {each}
+    assert os.environ.get("OPENBLAS_NUM_THREADS", "") == set_to

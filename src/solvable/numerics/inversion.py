@@ -31,8 +31,10 @@ class Inverse:
         times: t there.
 
     >>> squares = Inverse(lambda x: 2.0 * x, np.linspace(0.0, 3.0, 4))
-    >>> squares.at(np.asarray(1.5)).round(12).item(), squares(np.asarray([1.0, 4.0, 9.0, 10.0])).round(12)
-    (2.25, array([1., 2., 3., 3.]))
+    >>> squares.at(np.asarray(1.5)).round(12).item()
+    2.25
+    >>> squares(np.asarray([1.0, 4.0, 9.0, 10.0])).round(12)
+    array([1., 2., 3., 3.])
     """
 
     def __init__(self, pace: Callable[[Any], Any], edges: Any, order: int = 16):

@@ -41,6 +41,7 @@ from .store import (
 State = Literal["kept", "waiting", "running", "done", "failed", "skipped"]
 LOG = "log.txt"
 _TRIES = 2  # of a figure whose process ends
+_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @dataclass
@@ -273,7 +274,8 @@ class _Crew:
         """Yield (figure, what was made of it) as figures finish; failures are only told."""
         while self._todo or self._at:
             while self._todo and len(self._at) < jobs:
-                self._hire()
+                with _sharing_cores(jobs):
+                    self._hire()
             for line in connection.wait(list(self._at)) if self._at else ():
                 assert isinstance(line, connection.Connection)
                 id = self._at[line].config.figure
@@ -357,6 +359,22 @@ class _Crew:
             worker.kill()
         for worker in self._workers.values():
             worker.join()
+
+
+@contextlib.contextmanager
+def _sharing_cores(workers: int):
+    """Give the linear algebra of a process that starts here its share of the cores.
+
+    Its threads spin while they wait: more of them than there are cores were 20 times slower.
+    """
+    mine = _THREADS not in os.environ and workers > 1
+    if mine:
+        os.environ[_THREADS] = str(max(1, (os.cpu_count() or 1) // workers))
+    try:
+        yield
+    finally:
+        if mine:
+            del os.environ[_THREADS]
 
 
 def _worker(line: connection.Connection, prepare: Callable[[], None]) -> None:

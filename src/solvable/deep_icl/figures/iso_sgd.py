@@ -6,13 +6,15 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import xarray as xr
-from scipy.stats import t as student
 
 from ...reproduce import Figure, Finding, near, settings_of, step
 from ...reproduce.panels import Mark, Panel, drawn, entry, theory, training
 from ...style import THEORY, TRAINING, colour
 from .. import Isotropic, SgdCurve, SgdRun, sgd_curve, train_sgd
+from ._seeds import beyond, mean_of
 
+NODES = 6  # of rules that are exact for polynomials of degree 11
+ENDLESS = 10**7  # D of the limit
 BLOCK = 25  # steps of which the means are independent
 SYMBOLS = {"tau": r"\tau", "alpha": r"\alpha", "kappa": r"\kappa"}
 SOURCE = "accounts: ISO SGD"
@@ -68,36 +70,58 @@ def _run(dim: int, at: Any, lr: float, steps: int, seed: int) -> tuple[SgdRun, S
     return run, sgd_curve(task, batch=contexts / dim, queries=queries / dim, **how)
 
 
-def _exact(dim: int, at: Any, lr: float, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """At finite D, B, P and K, without noise, exactly: of EΓ = mI the m, and E|Γ − mI|²/D, after
-    every step, and where C settles.
+def _moments(dim: int, at: Any) -> tuple[float, ...]:
+    """Of ``u = Σ̂b + √D σXᵀε/P``: E b·u, E |u|², E |u|²b·u, E |u|⁴ and E |u|²|b|², each over D.
 
-    ``u = Σ̂b`` has ``|u|² = |b|² t (t + q/P)`` and ``u·b = |b|² t``, with t and q independent,
-    ``Pt ~ χ²_P`` and ``q ~ χ²_(D−1)``; and ``E Ω̂² = (1 + (D + 1)/K) I``.
+    Given the labels, ``|y|²/P = St`` with S = |b|² + Dσ² and Pt ~ χ²_P, u is Gaussian: of mean tb
+    and covariance ``(St/P)(I − bbᵀ/S)``. Gauss rules in |b|², t, the normal number along b and the
+    χ² across are exact.
     """
-    b, p, k = _numbers(dim, at)
-    q1, q2 = (dim - 1) / p, (dim - 1) * (dim + 1) / p**2  # moments of q/P
-    t1, t2, t3, t4 = np.cumprod([1.0 + 2.0 * i / p for i in range(4)])
-    curvature, blur = t2 + t1 * q1, 1.0 + (dim + 1.0) / k
-    best = 1.0 / curvature  # Γ* = I E b·u / E |u|²
-    third, fourth = t3 + t2 * q1, t4 + 2.0 * t3 * q1 + t2 * q2  # E |u|²b·u, E |u|⁴ over E |b|⁴
-    missed = t2 + t1 * q1 - 2.0 * best * third + best**2 * fourth  # E |u|²|b − Γ*u|²
-    each = lr**2 * blur * (dim + 2.0) / b
-    kept = 1.0 - 2.0 * lr * curvature + lr**2 * (1.0 - 1.0 / b) * curvature**2 + each * fourth
+    p, noise = _numbers(dim, at)[1], at.get("noise", 0.0)
+    normal, chance = np.polynomial.hermite_e.hermegauss(NODES)
+    rules = [_squares(dim), _squares(p), _squares(dim - 1), (normal, chance / chance.sum())]
+    square, t, across, along = np.meshgrid(*(x for x, _ in rules), indexing="ij")
+    weight = math.prod(np.meshgrid(*(w for _, w in rules), indexing="ij"))
+    t = t / p
+    whole = square + dim * noise**2
+    ahead = np.sqrt(square) * t + np.sqrt(t / p * (whole - square)) * along
+    size, line = ahead**2 + whole * t / p * across, np.sqrt(square) * ahead
+    found = (line, size, size * line, size**2, size * square)
+    return tuple(float(np.sum(weight * x)) / dim for x in found)
+
+
+def _squares(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The Gauss rule of χ² with so many degrees of freedom."""
+    k, shape = np.arange(NODES, dtype=float), count / 2.0
+    off = np.sqrt(k[1:] * (k[1:] + shape - 1.0))
+    x, v = np.linalg.eigh(np.diag(2.0 * k + shape) + np.diag(off, 1) + np.diag(off, -1))
+    return 2.0 * x, v[0] ** 2
+
+
+def _exact(dim: int, at: Any, lr: float, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """At finite D, B, P and K, exactly: of EΓ = mI the m, and E|Γ − mI|²/D, after every step, and
+    where C settles; queries' labels are noisy where the context's are."""
+    (b, _, k), noise = _numbers(dim, at), at.get("noise", 0.0)
+    line, curvature, third, fourth, square = _moments(dim, at)
+    best, blur = line / curvature, 1.0 + (dim + 1.0) / k  # Γ*; E Ω̂² = blur I
+    missed = blur * (square - 2.0 * best * third + best**2 * fourth)  # E |Ω̂(b − Γ*u)|²|u|²/D
+    missed += dim**2 * noise**2 * curvature / k
+    each = lr**2 / b
+    kept = 1.0 - 2.0 * lr * curvature + (lr**2 - each) * curvature**2 + each * blur * fourth
     away, square = -best, best**2  # m − Γ*, E|Γ − Γ*|²/D
     rows = [(away, square)]
     for _ in range(steps):
-        square = kept * square + each * (missed - 2.0 * away * (third - best * fourth))
+        square = kept * square + each * (missed - 2.0 * blur * away * (third - best * fourth))
         away *= 1.0 - lr * curvature
         rows.append((away, square))
     means, squares = np.asarray(rows).T
-    level = each * missed / (1.0 - kept) + (best - _aim(p / dim)) ** 2
+    level = each * missed / (1.0 - kept) + (best - _aim(at)) ** 2
     return best + means, squares - means**2, level
 
 
-def _aim(alpha: float) -> float:
+def _aim(at: Any) -> float:
     """Γ* at D → ∞."""
-    return 1.0 / (1.0 + 1.0 / alpha)
+    return 1.0 / (1.0 + (1.0 + at.get("noise", 0.0) ** 2) / at["alpha"])
 
 
 @fig.data
@@ -108,13 +132,13 @@ def sweeps(settings: Any) -> xr.Dataset:
         places = [{**rest, swept: value} for value in settings.values]
         how, rows = (settings.lr, settings.steps), []
         for at in places:
-            alpha = _numbers(settings.dim, at)[1] / settings.dim
+            aim = _aim({"alpha": _numbers(settings.dim, at)[1] / settings.dim})
             seeds = range(settings.seed, settings.seed + settings.seeds)
             runs = [_run(settings.dim, at, *how, seed) for seed in seeds]
             mean, noise, _ = _exact(settings.dim, at, *how)
-            parts = [_spread(run, mean, _aim(alpha))[1:].mean() for run, _ in runs]
+            parts = [_spread(run, mean, aim)[1:].mean() for run, _ in runs]
             (run, curve), told = runs[0], noise[1:].mean()
-            limit = (curve.far_loss - (1.0 - _noiseless(alpha, *how)) ** 2)[1:].mean()
+            limit = (curve.far_loss - (1.0 - _noiseless(aim, *how)) ** 2)[1:].mean()
             rows.append((run.loss, curve.far_loss, np.asarray(parts) / told, limit / told))
         first, second, ratios, limits = zip(*rows, strict=True)
         found[f"{name}_run"] = (("value", "step"), np.asarray(first))
@@ -133,9 +157,8 @@ def _spread(run: SgdRun, mean: np.ndarray, aim: float) -> np.ndarray:
     return loss - (1.0 - mean) ** 2 + 2.0 * (1.0 - mean) * (trace - mean)
 
 
-def _noiseless(alpha: float, lr: float, steps: int) -> np.ndarray:
+def _noiseless(aim: float, lr: float, steps: int) -> np.ndarray:
     """Γ at D → ∞ where B is endless, after every step."""
-    aim = _aim(alpha)
     return aim * (1.0 - (1.0 - lr / aim) ** np.arange(steps + 1))
 
 
@@ -143,24 +166,25 @@ def _noiseless(alpha: float, lr: float, steps: int) -> np.ndarray:
 def settled(settings: Any) -> xr.Dataset:
     """C when it has settled, at growing D, beside the recursion."""
     found: dict[str, Any] = {}
+    dims = [dim for dim, _ in settings.sizes]
     for name, at in settings.settle.items():
-        begin, means, errors, first, told = at["begin"], [], [], np.zeros(0), np.zeros(0)
+        begin, rows = at["begin"], []
+        exact = [_exact(dim, at, at["lr"], 0)[2] for dim in (*dims, ENDLESS)]
         for dim, steps in settings.sizes:
             run, curve = _run(dim, at, at["lr"], begin + steps, settings.seed)
-            blocks = np.asarray(run.distance)[begin + 1 :].reshape(-1, BLOCK).mean(axis=1)
-            first, told = (np.asarray(x.distance)[: begin + 1] for x in (run, curve))
-            means.append(blocks.mean() / float(curve.floor))
-            errors.append(blocks.std(ddof=1) / math.sqrt(blocks.size) / float(curve.floor))
+            path, told = np.asarray(run.distance), np.asarray(curve.distance)[: begin + 1]
+            rows.append(np.asarray(mean_of(path[begin + 1 :].reshape(-1, BLOCK).mean(axis=1))))
             found[f"{name}_floor"] = float(curve.floor)
+            found[f"{name}_first"] = (f"{name}_step", path[: begin + 1])
+            found[f"{name}_curve"] = (f"{name}_step", told)
+        means, errors = np.transpose(rows) / found[f"{name}_floor"]
+        *within, limit = np.asarray(exact) / found[f"{name}_floor"]
         found |= {f"{name}_ratio": ("dim", means), f"{name}_error": ("dim", errors)}
-        found |= {f"{name}_first": (f"{name}_step", first), f"{name}_curve": (f"{name}_step", told)}
-    check, sizes = settings.settle["check"], settings.sizes
-    exact = [_exact(dim, check, check["lr"], 0)[2] / found["check_floor"] for dim, _ in sizes]
-    found["check_exact"] = ("dim", exact)
+        found |= {f"{name}_exact": ("dim", within), f"{name}_limit": limit}
     at = settings.settle["noisy"]
     place = {"lr": at["lr"], "steps": 1, "batch": at["tau"], "queries": at["kappa"]}
     found["quiet_floor"] = float(sgd_curve(Isotropic(at["alpha"], at["noise"]), **place).floor)
-    return xr.Dataset(found, {"dim": [dim for dim, _ in sizes]})
+    return xr.Dataset(found, {"dim": dims})
 
 
 @fig.draw
@@ -187,7 +211,8 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     c, gaps = r"$C = |\Gamma - \Gamma^*|^2/D$", []
     for k, (name, words) in enumerate({"check": "as (e)", "noisy": "noisy queries"}.items()):
         gaps.append(_bars(d.dim, d[f"{name}_ratio"] - 1.0, 2.0 * d[f"{name}_error"], words, k))
-    gaps.append(theory(d.dim, d.check_exact - 1.0, "exact at finite $D$, of (e)"))
+        gaps.append(theory(d.dim, d[f"{name}_exact"] - 1.0, k=k))
+    gaps.append(entry("exact at finite $D$", color="0.3", **THEORY))
     panels.append(Panel("step", c, path, "y", title))
     axis = [_ticks(d.dim.values)]
     panels.append(
@@ -209,37 +234,29 @@ def _ticks(values: Any) -> Any:
     return put
 
 
-def _extrapolated(d: xr.Dataset, name: str, note: str = "") -> Finding:
-    """C at D → ∞ over the recursion, from the two largest D, the gap being O(1/D)."""
-    ratio, error, dims = d[f"{name}_ratio"].values, d[f"{name}_error"].values, d.dim.values
-    part = float(dims[-1] / dims[-2])
-    weights = np.array([-1.0, part]) / (part - 1.0)
-    slack = 3.0 * np.hypot(*(weights * error[-2:])) + abs(np.prod(ratio[-2:] - 1.0))
-    found = zip(ratio, error, dims, strict=True)
-    words = "SGD over recursion " + ", ".join(f"{r:.3f} ± {e:.3f} (D = {n})" for r, e, n in found)
-    because = "3 standard errors over time, and for the next order the square of the gaps"
-    return near(weights @ ratio[-2:], 1.0, slack, because=because, note=f"{words}. {note}".strip())
+def _settled(d: xr.Dataset, name: str, note: str = "") -> Finding:
+    """C at D → ∞ over the recursion: the mean of the simulation over what is exact at its D, times
+    what is exact at D → ∞ over the recursion."""
+    exact, settings = d[f"{name}_exact"], settings_of(d)
+    ratio, error = (d[f"{name}_ratio"] / exact).values, (d[f"{name}_error"] / exact).values
+    most = beyond(min(steps for _, steps in settings.sizes) // BLOCK)
+    limit = float(d[f"{name}_limit"])
+    found = zip(ratio, error, exact.values, d.dim.values, strict=True)
+    words = "Over the finite-D form " + ", ".join(
+        f"{r:.3f} ± {e:.3f} (D = {n}, itself {x:.3f} of the recursion)" for r, e, x, n in found
+    )
+    because = f"{most:.1f} standard errors over time, Student's t of the shortest run"
+    words += f", at D = 10⁷ {limit:.6f}. {note}"
+    slack = most * math.hypot(*error) / error.size
+    return near(ratio.mean() * limit, 1.0, slack, because=because, note=words.strip())
 
 
 @fig.claim("reported", SOURCE)
 def recursion(d):
     """C = |Γ − Γ*|²/D follows C ← aC + b with a = (1−ηc)² + (η²/τ)(1+1/κ)c² and b =
-    (η²/τ)(1+1/κ)(c−1): where C settles at τ = α = 1, κ = 4, η = 0.1 (simulation extrapolated to
-    D → ∞, over the recursion)."""
-    return _extrapolated(d, "check")
-
-
-@fig.claim("new", "derived")
-def finite_size(d):
-    """At finite D, B, P and K as well C has a recursion of its own, exactly (where C settles as
-    before, simulation over its floor, the D furthest off in standard errors)."""
-    ratio, error = d.check_ratio / d.check_exact, d.check_error / d.check_exact
-    far = int(abs((ratio - 1.0) / error).argmax("dim"))
-    pairs = zip(d.check_exact.values, d.dim.values, strict=True)
-    words = "Over the recursion of large D: " + ", ".join(f"{x:.4f} (D = {n})" for x, n in pairs)
-    because = "3.5 standard errors over time, of the furthest of a few D"
-    slack = 3.5 * float(error[far])
-    return near(ratio[far], 1.0, slack, because=because, note=f"{words}.")
+    (η²/τ)(1+1/κ)(c−1): where C settles at τ = α = 1, κ = 4, η = 0.1 (simulation, taken to
+    D → ∞ by what is exact at finite D, over the recursion)."""
+    return _settled(d, "check")
 
 
 @fig.claim("new", "derived")
@@ -250,24 +267,23 @@ def curves(d):
     names = settings_of(d).sweeps
     ratios = np.concatenate([d[f"{name}_noise"].values for name in names])
     limits = np.concatenate([d[f"{name}_limit"].values for name in names])
-    mean = ratios.mean(axis=1)
-    error = ratios.std(axis=1, ddof=1) / math.sqrt(ratios.shape[1])
+    mean, error = mean_of(ratios)
     far = int(abs((mean - 1.0) / error).argmax())
     words = (
         f"All: {mean.min():.3f} to {mean.max():.3f}; the recursion of large D, less what it has "
     )
     words += f"without noise: {limits.min():.3f} to {limits.max():.3f}."
-    beyond = float(student.ppf(1.0 - 0.005 / mean.size, ratios.shape[1] - 1))
-    because = f"{beyond:.1f} standard errors: of Student's t of all curves 1 in 100 is beyond"
-    return near(mean[far], 1.0, beyond * error[far], because=because, note=words)
+    most = beyond(ratios.shape[1], mean.size)
+    because = f"{most:.1f} standard errors: of Student's t of all curves 1 in 100 is beyond"
+    return near(mean[far], 1.0, most * error[far], because=because, note=words)
 
 
 @fig.claim("new", "derived")
 def noisy_queries(d):
     """Noisy labels of queries add (η²/τ)σ²c/κ to b (where C settles at τ = α = 1, κ = ½, σ = ½, η =
-    0.05; simulation extrapolated to D → ∞, over the recursion)."""
+    0.05; simulation, taken to D → ∞ by what is exact at finite D, over the recursion)."""
     quiet = float(d.quiet_floor / d.noisy_floor)
-    return _extrapolated(d, "noisy", f"Without the term the recursion has {quiet:.2f} of it.")
+    return _settled(d, "noisy", f"Without the term the recursion has {quiet:.2f} of it.")
 
 
 FIGURE = fig

@@ -19,6 +19,7 @@ from ._floors import Floor as Floor
 from ._floors import floor as floor
 from ._floors import level as level
 from ._flow import Flow as Flow
+from ._gram import drawn as drawn
 from ._loss import edge as edge
 from ._loss import loss as loss
 from ._optimum import Optimum as Optimum
