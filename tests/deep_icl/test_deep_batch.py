@@ -10,8 +10,8 @@ import pytest
 from solvable import deep_icl as deep
 from solvable.compiling import jit
 from solvable.deep_icl import model
-from solvable.deep_icl.figures import batch as figure
 from solvable.deep_icl.figures import iso_sgd
+from solvable.deep_icl.figures._contexts import Contexts
 from solvable.deep_icl.task import draw, rotations
 
 ROTATED = deep.RotatedStructure(1.25, 0.8, 6)
@@ -78,9 +78,9 @@ def test_the_curvature_is_that_of_the_mean_loss(part):
     sides = np.eye(dim), normal + normal.T, normal - normal.T
     along = sides[part] - (np.trace(sides[part]) / dim * np.eye(dim) if part == 1 else 0.0)
     along = along * small / np.linalg.norm(along)
-    contexts = figure._Contexts(figure._Law(ROTATED), (100_000,), rng)
-    middle = found.gamma * np.eye(dim)
-    up, at, down = (contexts.loss(middle + k * along, depth) for k in (1.0, 0.0, -1.0))
+    contexts, middle = Contexts(ROTATED, (100_000, 1), rng), found.gamma * np.eye(dim)
+    gammas = [(middle + k * along)[:, :, None] for k in (1.0, 0.0, -1.0)]
+    up, at, down = (contexts.loss(each, depth) for each in gammas)
     seen = (up + down - 2.0 * at) / small**2
     error = seen.std(ddof=1) / math.sqrt(seen.size)
     # Fourth differences are below 1 % at this distance.
@@ -123,23 +123,25 @@ def moved(task, depth, gamma, contexts):
 def test_a_step_of_the_figure_is_a_step_of_training():
     """On the contexts that `train_brute` draws: isotropic ones with noise, and rotated ones."""
     key = jax.random.fold_in(jax.random.key(11), 0)
-    task, law = deep.Isotropic(3.0, 0.5, dim=4), None
+    task = deep.Isotropic(3.0, 0.5, dim=4)
     data = draw(task, key, 3)
-    here = object.__new__(figure._Contexts)
+    here = object.__new__(Contexts)
     x, y = (np.asarray(z) for z in (data.x, data.y))
-    here.lam, here.b, here.turn = np.ones(4), np.asarray(data.b), law
-    here.moment = np.einsum("cpi,cpj->cij", x, x) / 12
-    here.seen = np.einsum("cpi,cp->ci", x, y) / 12
-    told = 0.7 * np.eye(4) - 0.3 * here.slope(0.7 * np.eye(4), 3).mean(axis=0)
+    here.lam, here.b, here.frame = np.ones((4, 1, 1)), np.asarray(data.b).T[:, :, None], None
+    here.moment = np.einsum("cpi,cpj->ijc", x, x)[..., None] / 12
+    here.seen = np.einsum("cpi,cp->ic", x, y)[..., None] / 12
+    start = 0.7 * np.eye(4)
+    told = start - 0.3 * here.slope(start[:, :, None], 3)[:, :, 0]
     np.testing.assert_allclose(moved(task, 3, 0.7, 3), told, rtol=1e-11, atol=1e-14)
 
     turn, _, _ = jax.random.split(key, 3)
-    here.turn = np.asarray(rotations(turn, 3, 6, 6))
-    here.lam, here.b = np.asarray(ROTATED.lam), np.sqrt(np.asarray(ROTATED.omega))
-    back = np.swapaxes(here.turn, 1, 2)
-    here.moment = back @ (here.lam[:, None] * here.turn)
-    here.seen = back @ (here.lam * here.b)
-    told = 0.7 * np.eye(6) - 0.3 * here.slope(0.7 * np.eye(6), 3).mean(axis=0)
+    here.frame = np.moveaxis(np.asarray(rotations(turn, 3, 6, 6)), 0, -1)[..., None]
+    here.lam = np.asarray(ROTATED.lam)[:, None, None]
+    here.b = np.sqrt(np.asarray(ROTATED.omega))[:, None, None] * np.ones((1, 3, 1))
+    here.moment = np.einsum("ijcr,iab,ikcr->jkcr", here.frame, here.lam, here.frame)
+    here.seen = np.einsum("ijcr,icr->jcr", here.frame, here.lam * here.b)
+    start = 0.7 * np.eye(6)
+    told = start - 0.3 * here.slope(start[:, :, None], 3)[:, :, 0]
     np.testing.assert_allclose(moved(ROTATED, 3, 0.7, 3), told, rtol=1e-11, atol=1e-14)
 
 
