@@ -78,18 +78,18 @@ def repeated(task: RotatedStructure, depth: int, rate: float, settings: Any) -> 
     )
 
 
-def seeds_gap(data: xr.Dataset, of: str = "train_gamma") -> tuple[float, float]:
+def seeds_gap(data: xr.Dataset, of: str = "train_gamma", more: Any = 0.0) -> tuple[float, float]:
     """How far γ is off relative to another one, mean over the run and seeds; what it is allowed.
 
-    From a tenth of the run on: before, few contexts have been seen. Of several problems, that which
-    is furthest off in standard errors; allowed is what chance exceeds in 1 of 100 figures.
+    From a tenth of the run on: before, few contexts have been seen. Allowed is what chance exceeds
+    in 1 of 100 figures, and something more; of several problems, that which is furthest off by it.
     """
     later = data.sel(step=(data.step > 0) & (data.step >= 0.1 * data.step[-1]))
     gaps = (later.tokens_gamma / later[of] - 1.0).mean("step")
     mean, error = gaps.mean("run"), gaps.std("run", ddof=1) / gaps.sizes["run"] ** 0.5
-    worst = (abs(mean) / error).argmax(...)
-    most = beyond(gaps.sizes["run"], mean.size)
-    return float(mean.isel(worst)), most * float(error.isel(worst))
+    slack = beyond(gaps.sizes["run"], mean.size) * error + more
+    worst = (abs(mean) / slack).argmax(...)
+    return float(mean.isel(worst)), float(slack.isel(worst))
 
 
 SEEDS = "Student's t over the seeds: 1 in 100 is beyond"

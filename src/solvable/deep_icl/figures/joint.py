@@ -213,16 +213,17 @@ def free_width(d):
 def on_contexts(d):
     """Γ trained on fresh contexts follows the same steps on the mean loss of drawn contexts
     (relative gap of its mean diagonal, mean over seeds and over the run from a tenth on; the N
-    furthest off in standard errors)."""
-    gap, slack = seeds_gap(d.assign(drawn_gamma=d.drawn_gammas.mean("draw")), "drawn_gamma")
+    furthest off by its tolerance)."""
     each = (d.drawn_gammas / d.drawn_gammas.mean("draw")).sel(step=d.step >= 0.1 * d.step[-1])
     each = each.mean("step")
-    spread = float((each.max("draw") - each.min("draw")).max())
+    spread = each.max("draw") - each.min("draw")
+    means = d.assign(drawn_gamma=d.drawn_gammas.mean("draw"))
+    gap, slack = seeds_gap(means, "drawn_gamma", spread)
     words = f"N = {', '.join(map(str, d.trained.values))}; {d.sizes['run']} seeds, "
     words += f"{int(d.step[-1])} steps; from the equivalent's γ it is {seeds_gap(d)[0]:.3f} away."
-    because = f"{SEEDS}; and {spread:.4f} by which draws of "
+    because = f"{SEEDS}; and at most {float(spread.max()):.4f} by which draws of "
     because += f"{settings_of(d).means[1]} contexts are apart"
-    return near(gap, 0.0, slack + spread, because=because, note=words)
+    return near(gap, 0.0, slack, because=because, note=words)
 
 
 def _tail(d: xr.Dataset, load: Any, name: str, note: str = "") -> Finding:

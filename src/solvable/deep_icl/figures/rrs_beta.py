@@ -132,13 +132,13 @@ def amplitude(d):
 def on_contexts(d):
     """Γ trained on fresh contexts of P = {context} tokens moves as γ of the equivalent does
     (relative gap of its mean diagonal, mean over seeds and over the run from a tenth on; the β
-    furthest off in standard errors)."""
-    settings, (gap, slack) = settings_of(d), seeds_gap(d)
-    noise = 2.0 * settings.rate / (settings.dim * settings.batch)
+    furthest off by its tolerance)."""
+    settings = settings_of(d)
+    gap, slack = seeds_gap(d, more=2.0 * settings.rate / (settings.dim * settings.batch))
     words = f"β = {', '.join(f'{x:g}' for x in settings.trained)}; {settings.seeds} seeds, "
     words += f"{settings.steps} steps."
     because = f"noise of B contexts a step moves γ by order η/(NB), 2 of which; {SEEDS}"
-    return near(gap, 0.0, noise + slack, because=because, note=words)
+    return near(gap, 0.0, slack, because=because, note=words)
 
 
 @fig.claim("check", "derived", word="drawn")

@@ -21,6 +21,7 @@ from scipy.special import zeta
 from ... import memory, validation
 from ...compiling import stage
 from ...numerics.counting import counting_rule
+from ...numerics.quadrature import gauss_legendre
 from ..start import Init
 from ..task import Task
 from ._loss import shares_everything
@@ -36,7 +37,7 @@ _ANGLES = (0.16, 0.08, 0.04)
 _ROUNDING = 1e-14  # of f − Λ, as a share of what it was
 _SUMMED = 2**20  # tasks that are summed before an integral takes over
 _PANEL = 0.46  # of that integral, in log s
-_NODES, _SHARES = np.polynomial.legendre.leggauss(16)
+_ORDER = 16
 _BEYOND = 1e-14  # of the loss, to which tasks without end are followed
 
 
@@ -293,9 +294,10 @@ def _endless(
     far = max(begin, reached) - math.log(_BEYOND) / (2.0 * alpha - 1.0)
     panel = min(_PANEL, 2.0 * angle / 1.4)
     edges = np.linspace(begin, far, math.ceil((far - begin) / panel) + 1)
-    half = 0.5 * np.diff(edges)[:, None]
-    x = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
-    width = (half * _SHARES).ravel() * np.exp(x)
+    nodes, weights = gauss_legendre(_ORDER)
+    length = np.diff(edges)[:, None]
+    x = (edges[:-1, None] + length * nodes).ravel()
+    width = (length * weights).ravel() * np.exp(x)
     x, width = np.append(np.log(s), x), np.append(share, width)
     p = z * np.exp(-alpha * x)
     # One of weight 0 stands for all beyond.
