@@ -134,6 +134,22 @@ def _power(d: xr.Dataset, m: int) -> float:
     return product / (product + 2.0)
 
 
+def _amplitude(nu: float, beta: float) -> float:
+    """The c of 𝓛 = cγ^−β at large γ."""
+    return float(factorial(beta) * 2.0**-beta / nu / zeta(nu * beta + 1.0))
+
+
+def _above(nu: float, beta: float, layers: np.ndarray) -> np.ndarray:
+    """The least loss of L layers over c(2L)^−β, less 1, to order 1/L.
+
+    With γ = 2L − x, all but the first direction leave c(2L)^−β (1 + βx/2L − β(β+1)/4L), and the
+    first, of share 1/ζ, leaves e^−2x/ζ: the sum is least where this is cβ(2L)^−β/4L.
+    """
+    first = _amplitude(nu, beta) * beta * (2.0 * layers) ** -beta / (4.0 * layers)
+    twice = -np.log(zeta(nu * beta + 1.0) * first)  # 2x
+    return beta * (twice - beta) / (4.0 * layers)
+
+
 def _apart(d: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """w_k² − w_v² and w_k² of one layer on tokens."""
     squares = d.weights.sel(kind="iso", depth=1) ** 2
@@ -236,14 +252,18 @@ def in_time(d):
 @fig.claim("reported", "accounts: full attention")
 def in_depth(d):
     """The exponent in depth is that of γ alone, β: four weights, trained until nothing moves, end
-    at 𝓛 ∝ γ^−β with γ → 2L (exponent from L = 64 to 256; D = 10⁸)."""
-    end, gamma, beta = np.log(d.end.values), np.log(d.end_gamma.values), settings_of(d).beta
-    steps = -np.diff(end) / np.diff(gamma)
-    gap = worst_ratio(d.end, d.least)
-    because = "what the exponent moved by from the octaves before, which fall to a quarter each"
-    words = f"Over the least loss in γ it is 1 within {gap:.0e}; in L the exponent is "
-    words += f"{-(end[-1] - end[-2]) / math.log(4.0):.4f}, as γ/2L is not yet 1."
-    return near(steps[-1], beta, abs(steps[-1] - steps[-2]), because=because, note=words)
+    at 𝓛 ∝ L^−β (exponent from L = 64 to 256, less what the next order of the least loss over γ, (ln
+    L)/L, adds to it; ν = {nu}, β = {beta}, D = 10⁸)."""
+    settings, last = settings_of(d), d.isel(layers=[-2, -1])
+    layers = last.layers.values.astype(float)
+    above, apart = _above(settings.nu, settings.beta, layers), math.log(layers[1] / layers[0])
+    found, more = (-np.diff(np.log(x))[0] / apart for x in (last.end.values, 1.0 + above))
+    because = "the order after that, the square of it at the smaller L"
+    words = f"The exponent is {found:.4f}, and the next order is {more:.4f} of it; γ/L ends at "
+    words += f"{float(last.end_gamma[-1]) / layers[1]:.3f}, and tends to 2. The ends are the least "
+    words += f"loss over γ within {worst_ratio(d.end, d.least):.0e} of it."
+    slack = above[0] ** 2 / apart
+    return near(found - more, settings.beta, slack, because=because, note=words)
 
 
 @fig.claim("new", "derived")
@@ -251,7 +271,7 @@ def amplitude(d):
     """From four weights it is cγ^−β with γ = (20 · 2^−1.6 (β + 2/5) cβt)^(1/(β+2/5)) and c =
     Γ(β)2^−β/(νζ(νβ+1)): nothing is fitted (largest relative gap, t from 10⁵ to 10⁸)."""
     nu, beta, late = settings_of(d).nu, settings_of(d).beta, d.late.values[40:]
-    c = factorial(beta) * 2.0**-beta / nu / zeta(nu * beta + 1.0)
+    c = _amplitude(nu, beta)
     told = c * (20.0 * 2.0**-1.6 * (beta + 0.4) * c * beta * late) ** (-beta / (beta + 0.4))
     because = "the start takes t of about 20, 2 × 10⁻⁴ of the first time"
     return near(worst_ratio(d.four[40:], told), 0.0, 2e-4, because=because)

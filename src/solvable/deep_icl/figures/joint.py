@@ -200,10 +200,9 @@ def free_width(d):
     envelope of the shapes L = ⌊(N/4)^ν⌋ falls as C^-β/(3+β), C = tN²L of γΠ (slope by least
     squares, C from 10³ to 10⁶)."""
     told, other = (_power(settings_of(d), name) for name in ("listed_flow", "flow"))
-    words = (
-        f"In the time of γ (D/N) Π it falls with {_slope(d, 'flow'):.3f}, beside {other:.3f} of "
-    )
-    words += "laws; that power is judged in deep_icl/optimal-shape."
+    words = f"In the time of γ (D/N) Π it falls with {_slope(d, 'flow'):.3f}, beside {other:.3f} "
+    words += "of laws. That power is reported: deep_icl/optimal-shape judges it along the best "
+    words += "shapes, at β = 0.8 and 1.5."
     because = "half of what tells it from C^-νβ/((3+β)ν+2), in which N² is paid"
     slack = 0.5 * (told - other)
     return near(_slope(d, "listed_flow"), told, slack, because=because, note=words)
