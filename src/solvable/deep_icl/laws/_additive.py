@@ -86,7 +86,8 @@ def additive_law(
 ) -> AdditiveLaw:
     """The four laws of a spectrum, as one sum (F19, accounts; caps and amplitudes derived).
 
-    The depth law is that of tied layers; of untied ones no amplitude is known.
+    The depth law is that of tied layers. Of untied ones at finite width, L^-2β, no amplitude is
+    known; without limits it is `untied_depth_law`.
 
     Args:
         nu: ν, the capacity exponent.
