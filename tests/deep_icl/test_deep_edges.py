@@ -226,6 +226,25 @@ def test_untied_layers_do_not_know_the_scale_of_a_spectrum(more):
     np.testing.assert_allclose(found, found[0], rtol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [2.0**-60, 2.0**50])
+def test_drawn_contexts_and_untied_flows_do_not_know_the_scale_of_a_spectrum(scale):
+    k = np.arange(1.0, 13.0)
+    lam, omega = k**-1.3, k**-0.9 / np.sum(k**-2.2)
+    found = []
+    for c in (1.0, scale):
+        spectrum = {"lam": c * lam, "omega": omega / c}
+        drawn = deep.draw_spectra(deep.RotatedStructure(**spectrum, width=7, context=5), 20)
+        depths = [1, 4, None]
+        values = [drawn.loss(gamma=1.5 / c, depth=depths).ravel()]
+        if c >= 1.0:  # γ of a start is at most 1e12
+            start = deep.Init(gamma=np.array([0.0, 1e-3]) / c)
+            task = deep.RotatedStructure(**spectrum)
+            values.append(deep.untied_curve(task, np.array([1.0, 1e4]) / c**2, start=start).loss)
+        found.append(values)
+    for one, scaled in zip(*found, strict=False):
+        np.testing.assert_allclose(scaled, one, rtol=1e-9)
+
+
 def test_untied_layers_do_not_know_the_size_of_the_task():
     k = np.arange(1.0, 41.0)
     best = [

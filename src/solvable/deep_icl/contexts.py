@@ -82,7 +82,7 @@ class Spectra:
                 part = gamma * s / depth
                 small = -np.expm1(depth * np.log1p(-np.minimum(part, 0.5)))
                 gone = np.where(part < 0.5, small, 1.0 - (1.0 - part) ** depth)
-            phi = np.where(s > 1e-14, gone / np.where(s > 1e-14, s, 1.0), gamma)
+            phi = np.where(s != 0.0, gone / np.where(s != 0.0, s, 1.0), gamma)
             slope = (square @ phi[:, :, None])[:, :, 0] + phi * noise - 2.0 * linear
             found = self.start + np.sum(phi * slope, axis=1)
         # What overflows is beyond all numbers, not none.

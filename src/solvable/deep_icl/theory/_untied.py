@@ -336,7 +336,7 @@ def _flow(s: Spectral, begin: np.ndarray, times: np.ndarray) -> np.ndarray:
         t_eval=times,
         jac=change,
         rtol=1e-8,
-        atol=1e-12,
+        atol=1e-12 / np.max(lam),
     )
     if not found.success:
         raise ArithmeticError(f"the flow could not be followed: {found.message}")
