@@ -157,7 +157,10 @@ class Lab:
                 return f"{name} must {must} for the {witness}, not {brief(flat[name])}"
         for name, parameter in fields(self.described).items():
             if parameter.spread and isinstance(flat[name], tuple) and name not in who.over:
-                return f"{name} must be one number for the {witness}, not {brief(flat[name])}"
+                words = f"{name} must be one number for the {witness}, not {brief(flat[name])}"
+                several = [n for n, other in self.witnesses.items() if name in other.over]
+                there = ", ".join(self.witnesses[several[0]].over) if several else ""
+                return f"{words}; over {there} it may be several" if several else words
         if who.needs and all(flat[name] is None for name in who.needs):
             return f"{' or '.join(who.needs)} must be given for the {witness}"
         return ""

@@ -94,6 +94,7 @@ class LabLaw:
         words: what exponents and settings are, for help.
         limits: from where to where an exponent goes, for help.
         height: "module:function" of (exponents, settings): the loss that shares are of; 1 if empty.
+        remark: a sentence that a plan with it opens with.
     """
 
     make: str
@@ -105,6 +106,7 @@ class LabLaw:
     words: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     height: str = ""
+    remark: str = ""
 
     @property
     def planned(self) -> dict[str, int | float]:

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 FEW = 24  # marks of a curve on tokens
 RUNS = 24  # that are drawn one by one
 _HOW: Mapping[str, Mapping[str, Any]] = {"theory": THEORY, "tokens": TOKENS, "first seed": LAW}
+_DASHES = ("-", "--", ":", "-.")
+_LONG = 5  # entries of a legend, beyond which it stands beside the panel
 _TOP = {"theory": 3.0, "tokens": 4.0}
 _COLOUR = {"reduced": 0, "theory": 1, "tokens": 2}  # others have the next ones
 
@@ -35,8 +38,7 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
                 if spread := [dim for dim in data[axes.shows].dims if dim in fields(lab.described)]:
                     spread = [dim for dim in spread if dim != data.attrs["over"]]
                 _spread(place, data, axes, spread, shade, lab, len(found) > 1)
-        if place.get_legend_handles_labels()[0]:
-            place.legend(fontsize=8.0)
+        _named(figure, place)
     _titled(figure, lab, caption_of(found))
     return figure
 
@@ -47,29 +49,40 @@ def _spread(
     """One variable: a line of its own for each of the values of other fields."""
     witness, over, x = data.attrs["witness"], data.attrs["over"], data[axes.shows]
     place.set_xlabel(_symbol(lab, over))
-    if over != "time" and float(data[over].min()) <= 0.0:  # of which a logarithm shows nothing
+    if over != "time" and _is_short(data[over].values):
         place.set_xscale("linear")
         axes = replace(axes, log=axes.log.replace("x", ""))
     if not lab.witnesses[witness].trains:
         witness = "theory"
     if not spread:
+        named = named or any(name in data and over in data[name].dims for name in axes.beside)
         _drawn(place, x, witness, axes, shade, data.attrs["witness"] if named else "", over)
     else:
         known, flat = fields(lab.described), x.stack(cell=spread)
+        first = x[spread[0]].values.tolist()
         for k, cell in enumerate(flat.cell.values):
             values = cell if isinstance(cell, tuple) else (cell,)
             told = zip(spread, values, strict=True)
             label = ", ".join(f"{known[n].symbol or n} = {v:g}" for n, v in told)
-            line = flat.isel(cell=k, drop=True)
-            _drawn(
-                place, line, witness, axes, shade + k, f"{witness}, {label}" * named or label, over
-            )
+            line, hue = flat.isel(cell=k, drop=True), first.index(values[0])
+            label, look = f"{witness}, {label}" * named or label, {}
+            if len(spread) > 1:  # a colour for each value of the first field, a dash of the others
+                look = {"linestyle": _DASHES[(k % (len(flat.cell) // len(first))) % len(_DASHES)]}
+            _drawn(place, line, witness, axes, shade + hue, label, over, look)
+    if over != "time":
+        _few_ticks(place)
     for name in axes.beside:
         if name in data and over in data[name].dims:
             label = data[name].attrs.get("long_name", name)
             how = {"color": "0.35", "linestyle": "--", "label": label}
             kept = data[name].values > 0.0
             place.plot(data[over].values[kept], data[name].values[kept], **how)
+
+
+def _is_short(values: np.ndarray) -> bool:
+    """Whether an axis has less than a decade, or what has no logarithm."""
+    seen = values[np.isfinite(values)]
+    return bool(seen.size) and bool(seen.min() <= 0.0 or seen.max() < 10.0 * seen.min())
 
 
 def _symbol(lab: Lab, over: str) -> str:
@@ -126,9 +139,11 @@ def _drawn(
     k: int,
     label: str,
     over: str = "time",
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """One variable of one witness: a line a run, those of many runs thin."""
-    time, how = x[over].values, dict(_HOW.get(witness, TRAINING))
+    x, how = x.sortby(over), dict(_HOW.get(witness, TRAINING))
+    time = x[over].values
     rows = np.atleast_2d(x.transpose(..., over).values)
     rows = rows.reshape(-1, rows.shape[-1])[:RUNS]
     if len(rows) > 1 and "linewidth" in how:
@@ -144,7 +159,7 @@ def _drawn(
         elif kept.sum() <= 12:
             how |= {"marker": "o", "markersize": 3.5}
         words = {"label": label} if label and run == 0 else {}
-        look = {"color": colour(k), "zorder": _TOP.get(witness, 2.0), **how, **words}
+        look = {"color": colour(k), "zorder": _TOP.get(witness, 2.0), **how, **words, **more}
         place.plot(time[kept], values[kept], **look)
 
 
@@ -168,8 +183,19 @@ def _few_ticks(place: Any) -> None:
         place.xaxis.set_minor_formatter(NullFormatter())
 
 
+def _named(figure: Any, place: Any) -> None:
+    """The legend, if there is anything to tell apart; a long one beside the panel."""
+    many = len(place.get_legend_handles_labels()[0])
+    if many > _LONG:
+        figure.set_figwidth(figure.get_figwidth() + 1.4)
+        place.legend(fontsize=8.0, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif many:
+        place.legend(fontsize=8.0)
+
+
 def _titled(figure: Any, lab: Lab, caption: str) -> None:
-    """Whose model, and at which parameters."""
-    wide = int(figure.get_figwidth() * 16)
-    words = textwrap.fill(f"{lab.name}: {caption}", wide)
+    """Whose model, and at which parameters; lines end between these."""
+    wide = int(figure.get_figwidth() * 17)
+    whole = [part.replace(" ", "\xa0") for part in caption.split(", ")]
+    words = textwrap.fill(f"{lab.name}: {', '.join(whole)}", wide, break_on_hyphens=False)
     figure.suptitle(words, fontsize=8.0, x=0.01, ha="left")

@@ -224,10 +224,10 @@ class Comparison:
         alone = json.loads(attrs["alone"])
         for name in self.data.witness.values:
             columns[name] = _column(self.data.sel(witness=name), "loss")
-            shown[name] = f"L, {name}" + "*" * (name in alone)
+            shown[name] = f"loss, {name}" + "*" * (name in alone)
         if alone:
             columns["single"] = _column(self.data, "single")
-            shown["single"] = f"L, {attrs['first']}*"
+            shown["single"] = f"loss, {attrs['first']}*"
         return [
             f"{self.lab.name}, its witnesses against each other{seeds}",
             _wrapped(attrs["caption"]),
@@ -254,7 +254,7 @@ def verdict_table(rows: Sequence[tuple[str, str, str, str]]) -> list[Any]:
         return [*(f"{row[0]}: {row[3]}" for row in rows), ""]
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for heading in ("witness", "largest gap", "gap/allowed"):
+    for heading in ("witness", "relative gap", "gap/allowed"):
         table.add_column(heading, no_wrap=True, justify="left" if heading == "witness" else "right")
     table.add_column("verdict")
     for row in rows:

@@ -95,6 +95,8 @@ class SolveLab(Asking):
                 raise ValueError(f"{name} is for {word or f'--with {self._trained_with(name)}'}")
         if self.at == ():
             raise ValueError("at must be followed by one number or more")
+        if self.at is not None and over in given:
+            raise ValueError(f"{over} and at cannot both be given")
         for name in times:
             if name != "points" and axis != "time":
                 raise ValueError(f"{name} is for --over time, not {over}")

@@ -64,7 +64,7 @@ _FORMULA_WORDS = (
 
 def _model_words(known: Mapping[str, LabLaw]) -> str:
     over = " or of ".join(f"{', '.join(law.resources)} ({name})" for name, law in known.items())
-    return f"{', '.join(known)}: the loss of that lab's solvable model, of {over}"
+    return f"{', '.join(known)}: the law of that lab's solvable model, of {over}"
 
 
 def _setting_words(known: Mapping[str, LabLaw]) -> str:

@@ -52,7 +52,7 @@ def command(words: Sequence[str]) -> type["Plan"]:
     kind = Literal[tuple(known)]  # pyright: ignore[reportInvalidTypeForm]
     costs = ", ".join(f"for {name}: {law.cost}" for name, law in known.items())
     parts = [
-        ("model", kind, "a lab's own loss at finite size, instead of a fit"),
+        ("model", kind, "the law of a lab's model at finite size, instead of a fit"),
         ("cost", str, f'what the resources cost, such as "6*N*D" (default {costs})'),
     ]
     # tyro reads the other options' words in the class they are written in.
@@ -155,8 +155,8 @@ class Plan:
         return 0
 
     def _planned(self, budgets: list[float], waiting: Waiting) -> "Told":
-        source = self._from_fit() if self.law is not None else self._from_model()
-        known, cost, facts = source
+        known, cost, facts = self._from_fit() if self.model is None else self._from_model()
+        remark = "" if self.model is None else models(self.model)[self.model].remark
         from .. import scaling
         from .plan_words import Told
 
@@ -169,7 +169,7 @@ class Plan:
         plan = scaling.plan(known, budgets, cost, least=least, progress=waiting)
         if not any(math.isfinite(loss) for loss in plan.loss.value):
             raise ValueError(f"budget {self.budget} has {plan.status[0]}")
-        return Told(plan, facts)
+        return Told(plan, facts, remark)
 
     def _from_fit(self) -> tuple[Any, str, dict[str, Any]]:
         assert self.law is not None

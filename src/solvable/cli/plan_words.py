@@ -24,10 +24,12 @@ class Told:
     Attributes:
         plan: the plan.
         facts: the fit, or the model, as the JSON document tells them.
+        remark: what the model's law is.
     """
 
     plan: "Plan"
     facts: dict[str, Any]
+    remark: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,6 +125,7 @@ class Told:
         """What is printed."""
         return [
             self._title(),
+            *([self.remark] if self.remark else []),
             "",
             self._allocations(),
             *([] if self.sure else [self._reading()]),

@@ -92,7 +92,8 @@ def _unknown(token: str, argv: Sequence[str], commands: Mapping[str, type[Comman
     if not is_option:
         return f"{spoken} takes no argument {token!r}; see {spoken} --help"
     command = labs[path[1]] if labs else commands[path[0]]
-    near = difflib.get_close_matches(token.partition("=")[0], list(_options(command)), n=1)
+    name, known = token.partition("=")[0], list(_options(command))
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # all share two dashes
     hint = f"did you mean {near[0]}?" if near else f"see {spoken} --help"
     return f"{token} is not an option of {spoken}; {hint}"
 

@@ -56,7 +56,9 @@ def checked(
     if attention and untied:
         raise ValueError("layers must be 'tied' for the weights of full attention")
     if isinstance(task, FixedStructure) and (attention or untied):
-        raise ValueError("a FixedStructure is trained with gamma and tied layers only")
+        raise ValueError(
+            "law must be rrs or iso for untied layers and for full attention, not fs (FixedStructure)"
+        )
     if time == "matrix":
         if task.width is None:
             raise ValueError("dim must be given for time 'matrix': Isotropic(alpha, dim=…)")
@@ -110,6 +112,8 @@ def _shaped(task: Task, gamma: Any, depth: int, untied: bool) -> Float[Array, ".
     """γ at the start with the axis that is trained."""
     size = depth if untied else task.dim if isinstance(task, FixedStructure) else None
     allowed = ((),) if size is None else ((), (size,))
+    if size is None and gamma.shape == (depth,):
+        raise ValueError("gamma must be one number for tied layers; layers 'untied' have one each")
     validation.shaped("gamma", gamma, *allowed)
     if size is None:
         return gamma

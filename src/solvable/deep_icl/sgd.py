@@ -94,7 +94,7 @@ def train_sgd(
     r"""SGD of one layer's Γ from 0 on finite batches of isotropic contexts.
 
     ``Γ ← Γ + (η/B) Σ_b Ω̂_b (b_b − Γu_b) u_bᵀ`` with ``b ~ N(0, I)``, ``u = Σ̂b + √D σ Xᵀε/P`` and
-    Ω̂ the second moment of K queries (F7, accounts). This η has the 2/D of the loss's own gradient
+    Ω̂ the second moment of K queries (accounts). This η has the 2/D of the loss's own gradient
     in it.
 
     Args:

@@ -153,12 +153,12 @@ class Spectrum(eqx.Module):
         return xp.where(bounded, xp.exp(found), 0.0)
 
     def width_floor(self, width: Any) -> Any:
-        """``Σ a z/(λ + z)`` at ``z = z_N``: what a width N leaves of endless contexts (F18)."""
+        """``Σ a z/(λ + z)`` at ``z = z_N``: what a width N leaves of endless contexts."""
         xp, z, lam, share, _ = self._rows(self.level(width))
         return xp.sum(share * (z / (lam + z)), axis=-1)
 
     def context_floor(self, context: Any) -> Any:
-        """``Σ a z²/(λ + z)²/(1 − Σ λ²/(λ + z)²/P)`` at ``z = z_P``: what P tokens leave (F18)."""
+        """``Σ a z²/(λ + z)²/(1 − Σ λ²/(λ + z)²/P)`` at ``z = z_P``: what P tokens leave."""
         xp, context = unpacked(validation.floating("context", context))
         bounded = context < self.dim
         inside = xp.where(bounded, context, 0.5 * min(self.dim, 2.0 * MAX_DIM))

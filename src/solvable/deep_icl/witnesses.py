@@ -10,6 +10,7 @@ import numpy as np
 
 from ..labs.deep_icl import Asked
 from ..pinned import path_of
+from ..question import brief
 from ..table import read
 from ..training import Training
 from . import model
@@ -18,7 +19,16 @@ from .laws import attention_time_exponent, exponents
 from .spectrum import Spectrum
 from .start import Init
 from .task import FixedStructure, Isotropic, RotatedStructure, Task
-from .theory import edge, floor, loss, loss_curve, untied_optimum
+from .theory import (
+    edge,
+    floor,
+    is_population,
+    loss,
+    loss_curve,
+    scalar_times,
+    untied_curve,
+    untied_optimum,
+)
 from .theory import optimum as best_of
 
 if TYPE_CHECKING:
@@ -35,9 +45,13 @@ def measured(q: Asked) -> Spectrum:
     try:
         table = read(path)
         second = "share" if "share" in table.names else "omega"
-        if len({"omega", "share"} & set(table.names)) != 1 or "lam" not in table.names:
+        others = set(table.names) - {"lam", second, "weight", ""}
+        if others or not {"lam", second} <= set(table.names):
             there = ", ".join(filter(None, table.names))
-            raise ValueError(f"its columns must be lam and omega, or lam and share, not {there}")
+            raise ValueError(
+                "its columns must be lam and omega, or lam and share, and weight where there is "
+                f"one, not {there}"
+            )
         rows = {name: _column(table, name) for name in ("lam", second)}
         weight = _column(table, "weight") if "weight" in table.names else None
         omega = rows[second] if second == "omega" else rows["share"] / rows["lam"]
@@ -112,9 +126,43 @@ class Theory:
         return found | {"load": (dims, _load(self.task, best.gamma, depth))}
 
 
-def theory(q: Asked) -> Theory:
-    """Gradient flow, by quadrature."""
-    return Theory(q)
+class OwnTheory:
+    """Gradient flow of layers with a γ each, and the least loss that they can have."""
+
+    def __init__(self, q: Asked):
+        self.task, self.unit = task_of(q), q.schedule.time
+        if isinstance(self.task, FixedStructure) or not is_population(self.task):
+            raise ValueError(
+                "law must be iso, or rrs without --width and --context, for the flow of untied layers"
+            )
+        depth = q.model.depth
+        if isinstance(depth, tuple) or depth is None or math.isinf(depth):
+            raise ValueError(
+                f"depth must be one finite number for the flow of untied layers, not {brief(depth)}"
+            )
+        if q.start.weights is not None:
+            raise ValueError("weights must be left out for untied layers")
+        gamma = np.asarray(q.start.gamma)
+        if gamma.shape not in ((), (depth,)):
+            raise ValueError(f"gamma must be one number, or {depth}, one a layer, not {gamma.size}")
+        self.start = Init(gamma=np.broadcast_to(gamma, (int(depth),)))
+
+    def __call__(self, t: Any) -> dict[str, Any]:
+        """𝓛(t), γ of every layer, and 𝓛 of the best ones."""
+        found = untied_curve(self.task, scalar_times(self.task, t, self.unit), start=self.start)
+        assert self.start.gamma is not None
+        least = untied_optimum(self.task, self.start.gamma.size).loss
+        told = {"long_name": "loss of the best untied layers"}
+        return {
+            "loss": found.loss,
+            "gamma": (("time", "parts"), found.gamma),
+            "best_loss": ((), least, told),
+        }
+
+
+def theory(q: Asked) -> Theory | OwnTheory:
+    """Gradient flow, by quadrature; of untied layers by an implicit method."""
+    return OwnTheory(q) if q.model.layers == "untied" else Theory(q)
 
 
 class Landscape(eqx.Module):
@@ -179,7 +227,7 @@ class Best:
             raise ValueError("dim must be given to draw contexts of iso")
         if told.layers == "untied":
             best = untied_optimum(task, depth, **drawn)
-            names = ("loss", "error", "typical", "rounded", "gamma")
+            names = ("loss", "error", "typical", "rounded", "bound", "gamma")
             more = {n: getattr(best, n) for n in names if getattr(best, n) is not None}
             return more | {"layer_gamma": more.pop("gamma")}
         best = best_of(task, depth, margin=told.margin, **drawn)

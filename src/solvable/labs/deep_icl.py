@@ -293,6 +293,10 @@ def _law(q: Asked) -> str:
     return f"{NAMES[q.task.law]} ({q.task.law.upper()})"
 
 
+def _own(q: Asked) -> str:
+    return " of untied layers" * (q.model.layers == "untied")
+
+
 def _trained(q: Asked) -> str:
     what = "full attention" if q.start.weights is not None else "preconditioner Γ"
     exact = "exact reduction as D → ∞" if q.task.law == "iso" else "exact reduction"
@@ -331,11 +335,15 @@ def _remark_trained(q: Asked) -> str:
 def _remark_best(q: Asked) -> str:
     told = [word for word in (_remark(q),) if word]
     deepest = max(q.model.depth) if isinstance(q.model.depth, tuple) else q.model.depth or 0
-    if q.model.layers == "untied" and deepest > _ROUNDED and not _is_limited(q):
+    untied, alike = q.model.layers == "untied", q.task.law == "rrs" and not _is_limited(q)
+    if untied and deepest > _ROUNDED and alike:
         told.append(f"beyond about {_ROUNDED} layers double precision cannot hold the best γ")
     if _is_limited(q) and q.model.draws is None and q.model.depth != 1:
-        hint = ": rare ones may diverge (--margin, --draws)" if q.model.margin is None else ""
+        ways = "--draws" if untied else "--margin, --draws"
+        hint = f": rare ones may diverge ({ways})" if q.model.margin is None else ""
         told.append(f"loss of the typical context{hint}")
+    if untied and (_is_limited(q) or (q.task.law == "iso" and q.task.noise > 0.0)):
+        told.append("best p: the polynomial, which real γ reach where its zeros are real")
     return "\n".join(told)
 
 
@@ -352,10 +360,10 @@ LAB = Lab(
     witnesses={
         "theory": Witness(
             "gradient flow, by quadrature",
-            ("task", "depth", "start", "time"),
-            only=_TIED,
+            ("task", "depth", "layers", "start", "time"),
+            only=_NO_BEST,
             over={"depth": _DEPTHS},
-            told=lambda q: f"gradient flow, {_law(q)}",
+            told=lambda q: f"gradient flow{_own(q)}, {_law(q)}",
             remark=_remark,
         ),
         "landscape": Witness(
@@ -378,7 +386,7 @@ LAB = Lab(
                 "alpha": ALPHAS,
                 "depth": (1, 2, 4, 8, 16, 32),
             },
-            told=lambda q: f"optimum{' of untied layers' * (q.model.layers != 'tied')}, {_law(q)}",
+            told=lambda q: f"optimum{_own(q)}, {_law(q)}",
             remark=_remark_best,
         ),
         "reduced": Witness(
@@ -409,6 +417,7 @@ LAB = Lab(
         "error": "± error",
         "typical": "median",
         "rounded": "at rounded γ",
+        "bound": "best p",
         "best_loss": "loss at γ*",
         "floor": "floor",
         "gamma": "γ",
@@ -434,5 +443,7 @@ LAB = Lab(
             "dim": "dimension D",
         },
         limits={"nu": (0.05, 4.0)},
+        remark="by the sum of four laws, each of one resource alone; deep_icl.optimal_shape in "
+        "Python has the model's own loss, about half of it, and its best shape",
     ),
 )

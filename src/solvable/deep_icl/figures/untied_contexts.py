@@ -80,7 +80,7 @@ def _best(tried: Spectra, depths: list[int]) -> tuple[list[np.ndarray], list[np.
     for depth in depths:
 
         def mean(step_size: float, depth: int = depth) -> float:
-            return float(np.log(tried.at(step_size * depth, depth).mean()))
+            return float(np.log(tried.at(step_size * depth, float(depth)).mean()))
 
         found: Any = minimize_scalar(mean, bounds=(0.0, far), method="bounded")
         tied.append(np.full(depth, depth * found.x))

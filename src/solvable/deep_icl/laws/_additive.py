@@ -84,7 +84,7 @@ def _term(one: Law, x: np.ndarray) -> np.ndarray:
 def additive_law(
     nu: Number, beta: Number, *, time: Time = "scalar", dim: int | float = 10**8
 ) -> AdditiveLaw:
-    """The four laws of a spectrum, as one sum (F19, accounts; caps and amplitudes derived).
+    """The four laws of a spectrum, as one sum (accounts; caps and amplitudes derived).
 
     The depth law is that of tied layers. Of untied ones at finite width, L^-2β, no amplitude is
     known; without limits it is `untied_depth_law`.
@@ -133,7 +133,7 @@ def additive_loss(
 ) -> np.ndarray:
     """``𝓛 ≈ c_t t^-β/(2+β) + c_N N^-ν min(β,1) + c_L L^-β + c_P P^-ν min(β,2)``.
 
-    The sum of single laws (F19, accounts; the caps are derived). The amplitudes are those of `law`:
+    The sum of single laws (accounts; the caps are derived). The amplitudes are those of `law`:
     nothing is fitted.
 
     Args:

@@ -15,7 +15,7 @@ _LEAST = -700.0  # of log(c − 1)
 
 
 class DepthFloor(eqx.Module):
-    r"""``𝓛_L = min_c Σ a_k (1 − cλ_k)^2L``, c = γ/L, for real L ≥ 1 (F14, accounts).
+    r"""``𝓛_L = min_c Σ a_k (1 − cλ_k)^2L``, c = γ/L, for real L ≥ 1 (accounts).
 
     The loss is convex in c: its slope ``−2L Σ a_k λ_k (1 − cλ_k)^(2L−1)`` has one root, where its
     terms with cλ < 1 and those with cλ > 1, of which that of λ = 1 is one, are equal, at

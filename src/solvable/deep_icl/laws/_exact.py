@@ -47,7 +47,7 @@ class Best:
 
 
 class Model:
-    """𝓛(t) of real widths and contexts: the flow of the equivalent (F16, F17), of one layer exact.
+    """𝓛(t) of real widths and contexts: the flow of the equivalent, of one layer exact.
 
     Losses and their slopes, divided by their zero, are Chebyshev series in a logarithm of γ that is
     fine at both ends.

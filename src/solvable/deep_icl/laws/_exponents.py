@@ -38,7 +38,7 @@ class Exponents(eqx.Module):
     ) -> Number:
         """The exponent of the loss in compute ``C = t^p N^q L^r P^s``, at the optimal shape.
 
-        ``𝓛 ∝ C^-1/Σ(power/exponent)`` (F20, derived); a resource with power 0 is without limit.
+        ``𝓛 ∝ C^-1/Σ(power/exponent)`` (derived); a resource with power 0 is without limit.
         With matrix time t = N·(scalar time), so that a bounded width is paid for once more.
 
         Args:
@@ -64,9 +64,8 @@ def exponents(
 ) -> Exponents:
     """The exponents of the rotated structure's loss in each resource.
 
-    Time ``β/(2+β)``, depth β, width ``ν min(β,1)``, context ``ν min(β,2)`` (F14, F18, F19: of the
-    accounts, with derived caps). At β = 1 the width's law has a logarithm beside it, at β = 2 the
-    context's. For ν ≤ 1, where Σλ grows with D, the effective ridge is Σλ/N in place of ∝ N^-ν, and
+    Time ``β/(2+β)``, depth β, width ``ν min(β,1)``, context ``ν min(β,2)`` (accounts; the
+    caps are derived). At β = 1 the width's law has a logarithm beside it, at β = 2 the context's. For ν ≤ 1, where Σλ grows with D, the effective ridge is Σλ/N in place of ∝ N^-ν, and
     1 stands for ν in the last two.
 
     Args:
@@ -104,7 +103,7 @@ def _number(value: Any) -> Number:
 def attention_time_exponent(beta: Number, m: int = 5) -> Number:
     """The time exponent where γ is a product of m weights that grow alike, γ ∝ w^m.
 
-    ``𝓛 ∝ t^-mβ/(mβ+2)`` (F22, accounts): five weights in full attention (γ = w_x² w_q w_k w_v), one
+    ``𝓛 ∝ t^-mβ/(mβ+2)`` (accounts): five weights in full attention (γ = w_x² w_q w_k w_v), one
     for γ itself.
 
     Args:

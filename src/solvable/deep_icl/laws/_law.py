@@ -17,7 +17,7 @@ PER_DECADE = 12  # points of the grid on which windows are looked for
 
 @dataclass(frozen=True)
 class Law:
-    """One power law ``𝓛 ≈ amplitude · x^-exponent``, the other resources without limit (F19).
+    """One power law ``𝓛 ≈ amplitude · x^-exponent``, the other resources without limit (accounts).
 
     Attributes:
         resource: what x is: "time", "depth", "width" or "context".

@@ -22,7 +22,7 @@ _MOST_DEPTH = 1e15
 def law(resource: Resource, nu: Number, beta: Number, dim: int | float = 10**8) -> Law:
     r"""The law of the rotated structure's loss in one resource, the others without limit.
 
-    Exponents as in `exponents`; amplitudes are derived (F14, F18). With ``Z = Σ k^-(νβ+1)`` and the
+    Exponents as in `exponents`; amplitudes are derived. With ``Z = Σ k^-(νβ+1)`` and the
     ridge ``z = ((π/ν)/(N sin(π/ν)))^ν`` (ν < 1: ``Σλ/N``):
 
     * time: ``c γ^-β`` with ``c = Γ(β) 2^-β/(νZ)``, ``γ = (cβ(β+2)t)^(1/(β+2))``;
@@ -100,7 +100,7 @@ def _law(resource: Resource, nu: float, beta: float, dim: float) -> Law:
 
 
 class TimeCurve:
-    """𝓛 along ``dγ/dt = −𝓛′(γ)`` from γ = 0, ``𝓛(γ) = Σ a_k exp(−2γλ_k)`` (F14, accounts)."""
+    """𝓛 along ``dγ/dt = −𝓛′(γ)`` from γ = 0, ``𝓛(γ) = Σ a_k exp(−2γλ_k)`` (accounts)."""
 
     def __init__(self, spectrum: Spectrum):
         self.lam, share = np.asarray(spectrum.lam), np.asarray(spectrum.share)

@@ -102,7 +102,7 @@ def optimal_shape(
 ) -> Shape:
     """The time, width, depth and context that make the loss smallest at a given cost.
 
-    ``min 𝓛(t, N, L, P)`` with ``cost(t, N, L, P) = budget`` (F20 of the accounts; exact: derived).
+    ``min 𝓛(t, N, L, P)`` with ``cost(t, N, L, P) = budget`` (accounts; exact: derived).
 
     Args:
         budget: what the shape costs.
@@ -111,7 +111,7 @@ def optimal_shape(
         cost: an expression of numbers, + - * / **, parentheses and t, N, L, P, or a function whose
             arguments have these names. What it does not contain has no limit; t must be in it.
         method: "exact" minimises the flow of the deterministic equivalent at D over whole N, L, P
-            (F16, F17; one layer is exact). "law" minimises the sum of the four laws (F19, F20) over
+            (one layer is exact). "law" minimises the sum of the four laws over
             real N, L, P ≥ 1 and t > 0, and knows of D the amplitudes only: its powers are right,
             its loss is about twice too large at budgets in reach. Unless given, "exact"
             where that takes seconds, for up to about 64 layers; `Shape.method` says which.

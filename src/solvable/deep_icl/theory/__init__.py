@@ -3,6 +3,7 @@
 from ._arguments import depths_of as depths_of
 from ._arguments import gammas_of as gammas_of
 from ._arguments import is_population as is_population
+from ._arguments import scalar_times as scalar_times
 from ._batch import BatchFloor as BatchFloor
 from ._batch import batch_floor as batch_floor
 from ._curve import gamma_curve as gamma_curve

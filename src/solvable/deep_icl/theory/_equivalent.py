@@ -133,7 +133,7 @@ def settled(residual: Any) -> None:
 
 
 def fixed_equivalent(law: FixedLaw, gamma: Any, depth: Any, points: int) -> Any:
-    """𝓛 at one diagonal Γ: that of the medium S = Γ^½ΣΓ^½, whose layers are steps of 1/L (F13).
+    """𝓛 at one diagonal Γ: that of the medium S = Γ^½ΣΓ^½, whose layers are steps of 1/L.
 
     Differentiable in Γ, at Γ = 0 too. Where an entry is far below 0 it is no number; nor, of
     infinite depth and a traced Γ, where γ·edge is above 600.

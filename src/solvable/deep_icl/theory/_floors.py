@@ -19,7 +19,7 @@ LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 
 class Floor(eqx.Module):
-    r"""The loss that a width N or a context P leaves of endless training and depth (F18, derived).
+    r"""The loss that a width N or a context P leaves of endless training and depth (derived).
 
     With ``Σ λ/(λ + z_n) = n``: width ``Σ a z_N/(λ + z_N)``; context
     ``Σ a z_P²/(λ + z_P)² / (1 − (1/P) Σ λ²/(λ + z_P)²)``.
@@ -70,9 +70,9 @@ class Floor(eqx.Module):
 def floor(task: RotatedStructure, limit: Limit, depth: Any = None) -> Float[Array, "..."]:
     r"""The loss that one resource leaves when all others, and training, are unlimited.
 
-    Width and context: `Floor` (F18, derived). Both, for N < P and converged:
+    Width and context: `Floor` (derived). Both, for N < P and converged:
     ``(P − 1)/(P − N − 1)`` times the width's (derived; early stopping does better near N = P).
-    Depth: the optimum ``min_γ Σ a (1 − γλ/L)^2L`` (F14, accounts).
+    Depth: the optimum ``min_γ Σ a (1 − γλ/L)^2L`` (accounts).
 
     Args:
         task: the context law; its noise does not enter.

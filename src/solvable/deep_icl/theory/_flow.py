@@ -18,7 +18,7 @@ _LAST = 40  # times 1/λ_D, at which a flow without a fixed point has ended
 class Flow:
     r"""``t(γ) = ∫ dγ/(mobility · −d𝓛/dγ)`` from a start up to a fixed point, and its inverse.
 
-    Gradient flow of the scalar γ (F4, F14 of the accounts); its inverse is tabulated once.
+    Gradient flow of the scalar γ (accounts); its inverse is tabulated once.
 
     Args:
         speed: dγ/dt at many γ.

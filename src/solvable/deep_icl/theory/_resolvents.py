@@ -1,9 +1,9 @@
 r"""The two-point deterministic equivalent of L steps of gradient descent in a random context.
 
 A context's map is ``M = (D/N) Π Λ̂``: a Haar projector Π of rank N and the covariance Λ̂ of P tokens.
-Its resolvent is that of Λ at a renormalised κ(z), and two resolvents give every loss (F15 to F17 of
-the accounts' two-point theory, derived). Losses are integrals of ``h(z) = (1 + γz/L)^L`` over an
-ellipse around the spectrum, so that one evaluation serves all γ and all depths.
+Its resolvent is that of Λ at a renormalised κ(z), and two resolvents give every loss (derived from the
+accounts' two-point theory). Losses are integrals of ``h(z) = (1 + γz/L)^L`` over an ellipse around
+the spectrum, so that one evaluation serves all γ and all depths.
 """
 
 from typing import Any, NamedTuple
@@ -205,8 +205,8 @@ def _pairs(xp: Any, m: Any, g: Any, kappa: Any, u: Any, psi: Any) -> Any:
 
     With ``Q = T₁²/(P(1 − Γ₂))``, ``T₁ = Σ λgg'``, ``Γ₂ = Σ λ²gg'/P``, ``A = Σ a gg'/(1 − Γ₂)`` and
     p = N/D, ``F = (A + φ T₁/(1 − Γ₂))/(uu'ψψ')``,
-    ``φ = (1 − pψ)(Σ aλgg' + κκ'T₁A/P)/(κ'(pκψ(Σ gg' + Q) + T₁ − κQ))``: F16, with its difference of
-    two sums over all D directions taken by hand, so that it has a limit of large D.
+    ``φ = (1 − pψ)(Σ aλgg' + κκ'T₁A/P)/(κ'(pκψ(Σ gg' + Q) + T₁ − κQ))`` (accounts, in which φ is a
+    difference of two sums over all D directions: taken by hand it has a limit of large D).
     """
     rows = [m.share, m.weight * m.lam**2]
     if m.narrow is not None:

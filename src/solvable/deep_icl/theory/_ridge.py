@@ -9,7 +9,7 @@ from ._isotropic import ridge_at
 def ridge_loss(task: Isotropic) -> Float[Array, ""]:
     r"""The loss of optimal ridge regression on the context, ``(1−α)₊ + ∫ρ r/(λ + r)``, r = σ²/α.
 
-    With ρ the law of Marchenko and Pastur, without its atom at 0 (F5, derived).
+    With ρ the law of Marchenko and Pastur, without its atom at 0 (derived).
 
     >>> import jax; jax.config.update("jax_enable_x64", True)
     >>> round(ridge_loss(Isotropic(alpha=2.0, noise=0.5)).item(), 5)

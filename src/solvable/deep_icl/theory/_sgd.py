@@ -44,7 +44,7 @@ def sgd_curve(
     r"""``C ← aC + b`` from Γ = 0, at large D with Θ(D) contexts of Θ(D) tokens.
 
     With ``c = 1 + (1 + σ²)/α`` and ``Γ* = I/c``: ``a = (1 − ηc)² + (η²/τ)(1 + 1/κ)c²``,
-    ``b = (η²/τ)(1 + 1/κ)(c − 1)`` (F7, accounts), to which noisy query labels add ``(η²/τ)σ²c/κ``
+    ``b = (η²/τ)(1 + 1/κ)(c − 1)`` (accounts), to which noisy query labels add ``(η²/τ)σ²c/κ``
     (derived).
 
     Args:

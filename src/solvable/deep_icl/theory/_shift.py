@@ -49,8 +49,8 @@ def shifted_loss(
 ) -> Float[Array, "..."]:
     r"""The loss of Γ = LΣ^-1 where covariates and tasks are turned: Σ' = RΣRᵀ, Ω' = RΩRᵀ.
 
-    ``Tr Ω' ((I − Σ^-1Σ')^L)ᵀ Σ' (I − Σ^-1Σ')^L`` with ``R = e^(θS)``, ``S = (G − Gᵀ)/(2√D)`` (F11,
-    accounts).
+    ``Tr Ω' ((I − Σ^-1Σ')^L)ᵀ Σ' (I − Σ^-1Σ')^L`` with ``R = e^(θS)``, ``S = (G − Gᵀ)/(2√D)``
+    (accounts).
 
     Args:
         task: the law that Γ was trained on, with endless contexts.

@@ -77,7 +77,7 @@ def _fine_density(xp: Any, alpha: Any, depth: int) -> tuple[Any, Any]:
 
 
 def untied_loss(task: Task, gamma: Any) -> Float[Array, "..."]:
-    r"""The loss of untied layers, ``Σ_k a_k Π_ℓ (1 − γ_ℓ λ_k/L)²`` without noise (accounts F21).
+    r"""The loss of untied layers, ``Σ_k a_k Π_ℓ (1 − γ_ℓ λ_k/L)²`` without noise (accounts).
 
     Args:
         task: Isotropic, or a RotatedStructure with endless contexts at full width.
@@ -137,7 +137,7 @@ def untied_optimum(
     """
     check_task(task)
     if isinstance(task, FixedStructure):
-        raise ValueError("task must be Isotropic or a RotatedStructure for untied layers")
+        raise ValueError("law must be rrs or iso for untied layers, not fs (FixedStructure)")
     depths = depths_of(depth)
     if np.isinf(depths).any():
         raise ValueError("depth must be finite for untied layers")
@@ -152,8 +152,13 @@ def untied_optimum(
     validation.needs_double("the best untied layers")
     alike = isinstance(task, RotatedStructure) and is_population(task)
     layers = depths.astype(int).ravel().tolist()
+    if not alike and max(layers) > gram.DEEPEST:
+        raise ValueError(
+            f"depth must be at most {gram.DEEPEST} for untied layers with noise, or with finite "
+            f"width or context, not {max(layers)}"
+        )
     for one in layers:
-        validation.whole("depth", one, 1, MOST if alike else gram.DEEPEST)
+        validation.whole("depth", one, 1, MOST)
     if contexts is not None:
         return _of_means(task, depths, layers, contexts, seed)
     return (_exact if alike else _by_form)(task, depths, layers)
