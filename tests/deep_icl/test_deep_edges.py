@@ -4,6 +4,7 @@ import math
 import warnings
 
 import jax
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
@@ -326,3 +327,101 @@ def test_directions_without_a_task_are_told_nothing():
 def test_what_cannot_be_answered_says_so(ask, words):
     with pytest.raises(ValueError, match=words):
         ask()
+
+
+@pytest.mark.parametrize("scale", [1e-110, 1e-80, 1e79])
+def test_one_layer_does_not_know_the_scale_of_a_spectrum(scale):
+    def of(unit):
+        return deep.RotatedStructure(lam=[unit, 0.4 * unit], omega=[1.0, 1.0], width=1)
+
+    one, other = deep.optimum(of(1.0), 1), deep.optimum(of(scale), 1)
+    np.testing.assert_allclose(other.gamma * scale, one.gamma, rtol=1e-14)
+    np.testing.assert_allclose(other.loss / scale, one.loss, rtol=1e-14)
+    here = deep.loss(of(scale), gamma=0.7 / scale, depth=1) / scale
+    np.testing.assert_allclose(here, deep.loss(of(1.0), gamma=0.7, depth=1), rtol=1e-14)
+
+
+def test_an_optimum_may_be_as_far_from_its_limits_as_the_spectrum_allows():
+    best = deep.optimum(deep.RotatedStructure(lam=[1e100, 1.0], omega=[1e100, 1.0], context=3), 1)
+    # ℓ = 1e300 and Q = 5/3 · 1e400, by the moments of Gaussian tokens.
+    np.testing.assert_allclose([best.gamma, best.loss], [6e-101, 4e199], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("lam", "omega"), [([1e25, 1.0], [1e-25, 1.0]), ([1e10, 1e-10], [1e-10, 1e10])]
+)
+def test_the_flow_of_endless_depth_waits_for_the_slowest_direction(lam, omega):
+    task = deep.RotatedStructure(lam=lam, omega=omega)
+    unit = 1.0 / (omega[1] * lam[1] ** 3)
+    t = unit * np.asarray([0.1, 1.0, 10.0, 1e3])
+    # The other one is spent: what is left is one direction, of which 𝓛 = a/(1 + 4ωλ³t).
+    told = omega[1] * lam[1] / (1.0 + 4.0 * t / unit)
+    np.testing.assert_allclose(deep.loss_curve(task, t, None), told, rtol=1e-12)
+
+
+def test_the_flow_of_isotropic_endless_depth_is_right_or_refused():
+    early, late = np.asarray(deep.loss_curve(deep.Isotropic(1.0), [1e30, 1e40], None))
+    assert late / early == pytest.approx(1e-2, rel=1e-6)  # t^-1/5
+    with pytest.raises(ValueError, match=r"t must be at most 8\.9.e\+43 at endless depth"):
+        deep.loss_curve(deep.Isotropic(1.0), 1e60, None)
+
+
+def test_a_narrow_spectrum_under_little_noise_has_many_minima_close_by():
+    task = deep.Isotropic(1e4, noise=0.115)
+    # The first zero of 30-digit quadrature's slope; a ratio of 1.03 jumps over it.
+    assert float(deep.optimum(task, 4).gamma) == pytest.approx(3.9071563653234, rel=1e-12)
+    traced = jax.jit(lambda noise: deep.optimum(deep.Isotropic(1e4, noise=noise), 4).gamma)
+    assert float(traced(0.115)) == pytest.approx(3.9071563653234, rel=1e-12)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-12, 1e-17])
+def test_the_floor_of_sgd_keeps_its_digits_at_small_rates(rate):
+    found = deep.sgd_curve(deep.Isotropic(1.0), lr=rate, steps=2, batch=1.0, queries=4.0)
+    with mp.workdps(60):
+        eta, c, more = mp.mpf(rate), 2, 1 + mp.mpf(1) / 4
+        floor = eta**2 * more * (c - 1) / (1 - (1 - eta * c) ** 2 - eta**2 * more * c**2)
+    assert float(found.floor) == pytest.approx(float(floor), rel=1e-14)
+
+
+def test_what_diverges_under_sgd_is_infinite_everywhere():
+    found = deep.sgd_curve(deep.Isotropic(2.0), lr=5.0, steps=3000, batch=1e9, queries=1e9)
+    assert found.far_loss[-1] == np.inf
+    assert not np.any(np.isnan(found.far_loss))
+
+
+HUGE = {"context": 10**12}
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: deep.optimum(narrow(), 2, margin=[1.0, 2.0]), "margin must be a single number"),
+        (
+            lambda: deep.draw_spectra(deep.RotatedStructure(1.3, 0.8, 1, **HUGE), 1),
+            "context must be smaller than 1000000000000",
+        ),
+        (
+            lambda: deep.sample(deep.RotatedStructure(1.3, 0.8, 1, **HUGE), 1),
+            "context must be smaller than 1000000000000",
+        ),
+        (
+            lambda: deep.batch_floor(narrow(), 2, lr=0.1, contexts=1, drawn=1),
+            "drawn must be a whole number, from 2 to",
+        ),
+        (
+            lambda: deep.loss(narrow(context=5, noise=1e6), gamma=1e150),
+            "gamma must be smaller: the loss overflows, at 1e\\+150",
+        ),
+    ],
+)
+def test_what_is_too_much_is_named(ask, words):
+    with pytest.raises(ValueError, match=words):
+        ask()
+
+
+def test_no_gammas_have_no_losses_in_single_contexts():
+    assert deep.draw_spectra(narrow(), 3).loss(gamma=[], depth=2).shape == (0, 3)
+
+
+def narrow(**more):
+    return deep.RotatedStructure(1.3, 0.8, 8, width=3, **more)

@@ -541,10 +541,10 @@ def test_untied_layers_are_no_faster_than_tied_ones_without_end():
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: untied_optimum(deep.FixedStructure(1.0, 1.0, 4), 2), "task must be Isotropic or"),
+        (lambda: untied_optimum(deep.FixedStructure(1.0, 1.0, 4), 2), "law must be rrs or iso"),
         (lambda: untied_optimum(rotated(1.0, 1.0, 4), math.inf), "depth must be finite"),
         (lambda: untied_optimum(rotated(1.0, 1.0, 4), 5000), "depth must be a whole number"),
-        (lambda: untied_optimum(rotated(1.0, 1.0, 4, context=9), 129), "depth must be a whole"),
+        (lambda: untied_optimum(rotated(1.0, 1.0, 4, context=9), 129), "depth must be at most 128"),
         (
             lambda: untied_optimum(rotated(1.0, 1.0, 4), 2, contexts=9),
             "contexts must be None where",

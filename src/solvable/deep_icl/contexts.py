@@ -70,7 +70,7 @@ class Spectra:
                 for g in rows
             ]
         )
-        return values.reshape((*places.shape, *depths.shape, -1))
+        return values.reshape((*places.shape, *depths.shape, len(self.linear)))
 
     def at(self, gamma: float, depth: float) -> Float[np.ndarray, " contexts"]:
         """The loss in every context at one γ and one depth."""
@@ -157,7 +157,8 @@ def spectra_parts(
     if task.dim is None or task.width is None:
         raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
     entries = task.dim * max(task.dim, task.context or 1)
-    memory.refuse("dim", task.dim, 64.0 * entries)
+    name = "dim" if task.dim >= (task.context or 1) else "context"
+    memory.refuse(name, getattr(task, name), 64.0 * entries)
     if isinstance(task, Isotropic):
         lam, share = np.ones(task.dim), np.full(task.dim, 1.0 / task.dim)
     else:

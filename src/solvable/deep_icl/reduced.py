@@ -15,6 +15,7 @@ from .task import FixedStructure, RotatedStructure, Task, seed_of
 from .theory import Equivalent as Evaluated
 from .theory import (
     FixedLaw,
+    Parabola,
     Resolvents,
     Spectral,
     fixed_equivalent,
@@ -65,14 +66,11 @@ class Equivalent(eqx.Module):
 class SingleLayer(eqx.Module):
     """One layer of a `RotatedStructure` with finite width or context: a parabola, exact."""
 
-    start: Float[Array, ""]
-    line: Float[Array, ""]
-    square: Float[Array, ""]
+    law: Parabola
 
     def loss_and_slope(self, gamma: Float[Array, ""]) -> tuple[Array, Array]:
         """𝓛 and d𝓛/dγ."""
-        fall = self.square * gamma - self.line
-        return self.start + gamma * (fall - self.line), 2.0 * fall
+        return self.law.loss(gamma), self.law.slope(gamma)
 
 
 class Preconditioned(eqx.Module):
@@ -136,7 +134,7 @@ def _law(
         return Preconditioned(law, deep, depth == 1, fixed_points(law, None, float(depth)))
     assert isinstance(task, RotatedStructure)
     if depth == 1:
-        return SingleLayer(*(stage(x) for x in single_layer(task)))
+        return SingleLayer(Parabola(*(stage(x) for x in single_layer(task))))
     found = Evaluated.of(task).for_depth(float(depth))
     return Equivalent(jax.tree.map(stage, found), task.noise, deep)
 

@@ -57,7 +57,7 @@ def checked(
         raise ValueError("layers must be 'tied' for the weights of full attention")
     if isinstance(task, FixedStructure) and (attention or untied):
         raise ValueError(
-            "law must be rrs or iso for untied layers and for full attention, not fs (FixedStructure)"
+            "law must be rrs or iso for untied layers and full attention, not fs (FixedStructure)"
         )
     if time == "matrix":
         if task.width is None:

@@ -381,7 +381,9 @@ def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
         raise ValueError("context must be finite to draw contexts")
     count = validation.whole("contexts", contexts, 1, MAX_CONTEXT)
     tokens = task.context + (task.queries or 0)
-    memory.refuse("contexts", contexts, 16.0 * count * (tokens + task.dim) * (task.dim + 1))
+    one = 16.0 * (tokens + task.dim) * (task.dim + 1)
+    memory.refuse("dim" if task.dim >= tokens else "context", max(task.dim, tokens), one)
+    memory.refuse("contexts", contexts, one * count)
     return _draw(task, jax.random.key(seed_of(seed)), count, is_silent(task))
 
 

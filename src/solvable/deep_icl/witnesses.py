@@ -133,7 +133,7 @@ class OwnTheory:
         self.task, self.unit = task_of(q), q.schedule.time
         if isinstance(self.task, FixedStructure) or not is_population(self.task):
             raise ValueError(
-                "law must be iso, or rrs without --width and --context, for the flow of untied layers"
+                "law must be iso, or rrs without width and context, for the flow of untied layers"
             )
         depth = q.model.depth
         if isinstance(depth, tuple) or depth is None or math.isinf(depth):

@@ -65,8 +65,9 @@ def exponents(
     """The exponents of the rotated structure's loss in each resource.
 
     Time ``β/(2+β)``, depth β, width ``ν min(β,1)``, context ``ν min(β,2)`` (accounts; the
-    caps are derived). At β = 1 the width's law has a logarithm beside it, at β = 2 the context's. For ν ≤ 1, where Σλ grows with D, the effective ridge is Σλ/N in place of ∝ N^-ν, and
-    1 stands for ν in the last two.
+    caps are derived). At β = 1 the width's law has a logarithm beside it, at β = 2 the context's.
+    For ν ≤ 1, where Σλ grows with D, the effective ridge is Σλ/N in place of ∝ N^-ν, and 1 stands
+    for ν in the last two.
 
     Args:
         nu: ν, the capacity exponent.

@@ -32,9 +32,9 @@ Nodes = Float[Array, " nodes"]
 def curve_law(resources: Sequence[Resource] = ("t",), *, dim: int = 10**4) -> Formula:
     r"""``y = E + A Σ_x 𝓛_x(x/unit_x)``: the model's own curves, to be fitted.
 
-    The sum of the four laws (accounts) with the exact curves in place of powers: 𝓛_x is the loss of the
-    rotated structure in one resource, the others without limit, at D directions with ``λ_k = k^-ν``
-    and ``a_k ∝ k^-(νβ+1)``, as in `law`:
+    The sum of the four laws (accounts) with the exact curves in place of powers: 𝓛_x is the loss of
+    the rotated structure in one resource, the others without limit, at D directions with
+    ``λ_k = k^-ν`` and ``a_k ∝ k^-(νβ+1)``, as in `law`:
 
     * t, time: ``Σ a_k exp(−2γλ_k)`` along the scalar flow from γ = 0;
     * L, depth: ``min_c Σ a_k (1 − cλ_k)^2L``, and below one layer ``𝓛_1^L``;

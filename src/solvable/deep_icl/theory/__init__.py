@@ -9,6 +9,7 @@ from ._batch import batch_floor as batch_floor
 from ._curve import gamma_curve as gamma_curve
 from ._curve import loss_curve as loss_curve
 from ._equivalent import Equivalent as Equivalent
+from ._equivalent import Parabola as Parabola
 from ._equivalent import fixed_equivalent as fixed_equivalent
 from ._equivalent import fixed_points as fixed_points
 from ._equivalent import medium_of as medium_of

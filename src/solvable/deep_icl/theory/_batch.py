@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ... import memory, training, validation
 from ...numerics.roots import root_between
-from ..run import TIMES, Time, contexts_of
+from ..run import MAX_CONTEXTS, TIMES, Time, contexts_of
 from ..task import Isotropic, RotatedStructure, Task, check_task
 from ._arguments import MAX_DEPTH
 from ._optimum import optimum
@@ -114,7 +114,7 @@ def batch_floor(
     elif exact and layers == 1:
         gamma, noise, curvature = _single_layer(task)
     else:
-        count = _DRAWN if drawn is None else contexts_of(drawn)
+        count = _DRAWN if drawn is None else validation.whole("drawn", drawn, 2, MAX_CONTEXTS)
         gamma, noise, error, curvature = _drawn(task, layers, count, number)
     scale = step / (4.0 * batch)
     stable = bool(np.all(curvature[_sizes(task.width) > 0] > 0.0))
@@ -292,8 +292,10 @@ def _drawn(
     task: Any, depth: int, count: int, seed: int
 ) -> tuple[float, np.ndarray, float, np.ndarray]:
     """γ*, noise, its standard error and curvature of drawn contexts."""
-    size = task.dim * max(task.dim * 4, (task.context or 0) + (task.queries or 0))
-    memory.refuse("contexts", count, 8.0 * count * size)
+    tokens = (task.context or 0) + (task.queries or 0)
+    size = task.dim * max(task.dim * 4, tokens)
+    memory.refuse("dim" if task.dim >= tokens else "context", max(task.dim, tokens), 8.0 * size)
+    memory.refuse("drawn", count, 8.0 * count * size)
     generator = np.random.default_rng([seed, 6])
     room = max(1, _ROOM // size)
     some = [_Contexts(task, min(room, count - done), generator) for done in range(0, count, room)]

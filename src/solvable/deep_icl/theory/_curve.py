@@ -19,6 +19,8 @@ from ._flow import Flow
 from ._optimum import optimum
 from ._spectral import known_losses, spectral, spectral_descent
 
+_LAST = 330  # times 1/λ_D at endless depth: e^-660 is left of the last direction
+
 
 def gamma_curve(
     task: Task,
@@ -132,14 +134,14 @@ def _scalar_curve(
             return known_losses(s, gamma, np.asarray([depth]))[:, 0]
     elif depth == 1.0:
         assert isinstance(task, RotatedStructure)
-        first, line, square = (float(x) for x in single_layer(task))
-        top = float(equivalent.top)
+        parabola, top = single_layer(task), float(equivalent.top)
 
         def descent(gamma: np.ndarray) -> np.ndarray:
-            return 2.0 * square * (end - gamma)
+            far = parabola.top * (end - gamma)  # to the end: nothing cancels there
+            return np.asarray(2.0 * parabola.top * parabola.square * far)
 
         def value(gamma: np.ndarray) -> np.ndarray:
-            return first - 2.0 * gamma * line + gamma**2 * square
+            return np.asarray(parabola.loss(gamma))
     else:
         top = float(equivalent.top)
 
@@ -155,7 +157,15 @@ def _scalar_curve(
         raise ValueError(
             f"start must be below γ = {end:.6g}, the optimum at depth {depth:g}, not at {begin:.6g}"
         )
-    flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top)
+    slowest = math.inf
+    if isinstance(task, RotatedStructure) and math.isinf(end):
+        lam, share = np.asarray(task.spectrum.lam), np.asarray(task.spectrum.share)
+        slowest = 1.0 / float(np.min(lam[share > 0.0]))
+    flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top, slowest, _LAST)
+    if times.max() > flow.longest:
+        raise ValueError(
+            f"t must be at most {flow.longest:.3g} at endless depth, not {times.max():.6g}"
+        )
     gamma = flow.gamma(times)
     return gamma, value(gamma)
 

@@ -1,7 +1,7 @@
 """Losses where width or context is finite: by the resolvents, and exactly for one layer."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -173,8 +173,38 @@ def fixed_points(law: FixedLaw, gamma: Any, depth: float) -> int:
     return count
 
 
-def single_layer(task: RotatedStructure) -> tuple[Any, Any, Any]:
-    r"""``Σa``, ``ℓ`` and ``Q`` of ``𝓛 = Σa − 2γℓ + γ²Q``: one layer, exact at any N, P and D.
+class Parabola(NamedTuple):
+    """One layer's loss, ``Σa − 2gℓ + g²Q`` at the load ``g = γλ₁``, which knows no scale of λ.
+
+    Attributes:
+        start: Σa.
+        line: ℓ, in units of λ₁.
+        square: Q, in units of λ₁².
+        top: λ₁.
+    """
+
+    start: Any
+    line: Any
+    square: Any
+    top: Any
+
+    def loss(self, gamma: Any) -> Any:
+        """𝓛(γ)."""
+        load = gamma * self.top
+        return self.start + load * (self.square * load - 2.0 * self.line)
+
+    def slope(self, gamma: Any) -> Any:
+        """d𝓛/dγ."""
+        return 2.0 * self.top * (self.square * (gamma * self.top) - self.line)
+
+    def best(self) -> tuple[Any, Any]:
+        """γ* and 𝓛*."""
+        load = self.line / self.square
+        return load / self.top, self.start - self.line * load
+
+
+def single_layer(task: RotatedStructure) -> Parabola:
+    r"""``𝓛 = Σa − 2γℓ + γ²Q``: one layer, exact at any N, P and D.
 
     ``ℓ = Σaλ`` and ``Q = (1 + 1/P)[c₁Σaλ² + c₂ΣλΣaλ] + (Σa + σ²)/P [c₁Σλ² + c₂(Σλ)²]``, where
     ``E ΠΛΠ = (N/D)²(c₁Λ + c₂(Tr Λ)I)``, and ``E Λ̂BΛ̂ = (1 + 1/P)ΛBΛ + Λ Tr(ΛB)/P`` of Gaussian
@@ -188,7 +218,9 @@ def single_layer(task: RotatedStructure) -> tuple[Any, Any, Any]:
         below = n * (d - 1.0) * (d + 2.0) / d
         first, second = (n * d + d - 2.0) / below, (d - n) / below
     spread = 0.0 if task.context is None else 1.0 / task.context
+    top = hold(xp.max(lam))  # the loss does not depend on the unit of λ
+    lam = lam / top
     start, line, trace = xp.sum(share), xp.sum(share * lam), xp.sum(weight * lam)
     own = first * xp.sum(share * lam**2) + second * trace * line
     others = first * xp.sum(weight * lam**2) + second * trace**2
-    return start, line, (1.0 + spread) * own + (start + noise**2) * spread * others
+    return Parabola(start, line, (1.0 + spread) * own + (start + noise**2) * spread * others, top)

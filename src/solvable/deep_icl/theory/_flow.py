@@ -26,6 +26,7 @@ class Flow:
         end: the fixed point; infinite where there is none.
         scale: a γ over which the speed changes, 1/λ₁.
         slowest: 1/λ_D, over which it changes at last; 2^60 times the scale unless given.
+        last: how many times that.
 
     >>> flow = Flow(lambda gamma: 1.0 - gamma, 0.0, 1.0, 1.0)
     >>> flow.gamma(np.asarray([0.0, math.log(2.0)])).round(12)
@@ -37,11 +38,19 @@ class Flow:
     end: float
     scale: float
     slowest: float = math.inf
+    last: int = _LAST
 
     @cached_property
     def table(self) -> Inverse:
         """t(γ), up to where rounding hides the speed: there the flow has arrived."""
         return Inverse(lambda gamma: 1.0 / self.speed(gamma), self._edges())
+
+    @property
+    def longest(self) -> float:
+        """The time up to which it is followed: infinity where it has arrived by then."""
+        here = self.table.edges[-1] == self._edges()[-1]
+        endless = math.isinf(self.end) and math.isinf(self.slowest)
+        return float(self.table.times[-1]) if here and endless else math.inf
 
     def gamma(self, t: np.ndarray) -> np.ndarray:
         """γ(t) at times of any shape."""
@@ -67,5 +76,5 @@ class Flow:
             return np.unique(np.concatenate([away(0.5 * span), towards]))
         if math.isinf(self.slowest):
             return away(self.scale * 2.0**_DOUBLINGS)
-        steady = self.start + self.slowest * np.arange(4.0, _LAST + 1.0)
+        steady = self.start + self.slowest * np.arange(4.0, self.last + 1.0)
         return np.concatenate([away(3.0 * self.slowest), steady])

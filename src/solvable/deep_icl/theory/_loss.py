@@ -72,7 +72,12 @@ def loss(
     shape = places.shape[:-1] if along else places.shape
     if numbers.size == 0:
         return stage(np.zeros((*shape, *depths.shape)))
-    _, values = unpacked(_values(task, rows, depths.ravel(), by_step_size, method))
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, values = unpacked(_values(task, rows, depths.ravel(), by_step_size, method))
+    if is_known(values) and not np.all(np.isfinite(values)):
+        name = "step_size" if by_step_size else "gamma"
+        most = float(np.max(numbers))
+        raise ValueError(f"{name} must be smaller: the loss overflows, at {most:.6g}")
     return stage(values.reshape((*shape, *depths.shape)))
 
 
@@ -119,9 +124,8 @@ def _rotated(
         deep = np.where(single, np.max(depths), depths)
         values, _ = equivalent.both(places, np.broadcast_to(deep[None, :], places.shape))
     if single.any():
-        xp, places, start, line, square = unpacked(places, *single_layer(task))
-        parabola = start - 2.0 * places * line + places**2 * square
-        values = xp.where(single[None, :], parabola, values)
+        xp, places, parabola = unpacked(places, single_layer(task))
+        values = xp.where(single[None, :], parabola.loss(places), values)
     return values
 
 

@@ -102,6 +102,7 @@ def margin_scale(task: Task, step_edge: Any, margin: Any) -> np.ndarray:
     """
     check_task(task)
     number = validation.floating("margin", margin)
+    validation.shaped("margin", number, ())
     validation.within("margin", number, 0.0, 1e6)
     tokens, dim, width = task.context or math.inf, task.dim or math.inf, task.width or math.inf
     if isinstance(task, Isotropic):

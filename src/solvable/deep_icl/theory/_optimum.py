@@ -141,8 +141,7 @@ def _optimum(task: Task, depth: float) -> tuple[Any, Any]:
         return _population_optimum(spectral(task), depth)
     assert isinstance(task, RotatedStructure)
     if depth == 1.0:
-        _, start, line, square = unpacked(*single_layer(task))
-        return line / square, start - line**2 / square
+        return single_layer(task).best()
     if math.isinf(depth):
         raise ValueError("depth must be finite for an optimum with finite width or context")
     return _equivalent_optimum(Equivalent.of(task), depth)
@@ -177,6 +176,14 @@ def _equivalent_optimum(equivalent: Equivalent, depth: float) -> tuple[Any, Any]
     return gamma, losses(found, gamma, deep, equivalent.noise)[0]
 
 
+def _turns(xp: Any, lam: Any, depth: Any) -> tuple[Any, Any]:
+    """From where to where factors of a narrow spectrum are 0, and a third as much around."""
+    low, high = depth / xp.max(lam), depth / xp.min(lam)
+    far = 0.3 * (high - low)
+    narrow = high < 3.0 * low
+    return xp.where(narrow, low - far, low), xp.where(narrow, high + far, low)
+
+
 def _population_optimum(s: Spectral, depth: float) -> tuple[Any, Any]:
     """The zero of −d𝓛/dγ, which is positive at γ = 0, and the loss there."""
     if math.isinf(depth) and is_known(s.noise) and not np.any(np.asarray(s.noise)):
@@ -193,6 +200,9 @@ def _population_optimum(s: Spectral, depth: float) -> tuple[Any, Any]:
             return float(spectral_descent(s, np.asarray([gamma]), depth, scaled=True)[0])
 
         low, steps = 0.0, float(first) * _CLOSER ** np.arange(-30.0, _PLACES)
+        if np.any(noise) and math.isfinite(depth):
+            # Where factors are 0 the loss may turn over and over.
+            steps = np.unique(np.append(steps, np.linspace(*_turns(np, lam, depth), _PLACES)))
         while (falls := spectral_descent(s, steps, depth, scaled=True) > 0.0).all():
             low, steps = steps[-1], steps * (steps[-1] / steps[0])
         k = int(np.argmin(falls))
@@ -214,9 +224,18 @@ def _traced_optimum(
         return -jax.grad(lambda g: spectral_loss(s, g, depth))(gamma)
 
     still = jax.lax.stop_gradient(s)
+    begin, end = _turns(jnp, still.lam, depth)
+
+    def further(gamma: Array) -> Array:
+        far = _CLOSER * gamma
+        if not noisy:
+            return far
+        near = jnp.where(gamma < begin, begin, gamma + (end - begin) / _PLACES)
+        return jnp.where((gamma < end) & (end > begin), jnp.minimum(far, near), far)
+
     low, high = jax.lax.while_loop(
         lambda ends: (descent(ends[1], still) > 0.0) & (ends[1] < _FAR * first),
-        lambda ends: (ends[1], _CLOSER * ends[1]),
+        lambda ends: (ends[1], further(ends[1])),
         (jnp.zeros_like(first), 0.5 * first),
     )
     gamma = inverse_between(descent, jnp.zeros_like(low), low, high, s)

@@ -1,9 +1,9 @@
 r"""The two-point deterministic equivalent of L steps of gradient descent in a random context.
 
 A context's map is ``M = (D/N) Π Λ̂``: a Haar projector Π of rank N and the covariance Λ̂ of P tokens.
-Its resolvent is that of Λ at a renormalised κ(z), and two resolvents give every loss (derived from the
-accounts' two-point theory). Losses are integrals of ``h(z) = (1 + γz/L)^L`` over an ellipse around
-the spectrum, so that one evaluation serves all γ and all depths.
+Its resolvent is that of Λ at a renormalised κ(z), and two resolvents give every loss (derived from
+the accounts' two-point theory). Losses are integrals of ``h(z) = (1 + γz/L)^L`` over an ellipse
+around the spectrum, so that one evaluation serves all γ and all depths.
 """
 
 from typing import Any, NamedTuple

@@ -76,19 +76,22 @@ def sgd_curve(
     drawn = eta**2 / tau
     with np.errstate(over="ignore", invalid="ignore"):
         a = (1.0 - eta * c) ** 2 + drawn * (1.0 + 1.0 / kappa) * c**2
+        fall = eta * c * (2.0 - eta * c * (1.0 + (1.0 + 1.0 / kappa) / tau))  # 1 − a
         b = drawn * (1.0 + 1.0 / kappa) * (c - 1.0)
         if noisy_queries:
             b = b + drawn * square * c / kappa
         powers = count.astype(float)
-        grown = a**powers
-        level = a == 1.0
-        total = xp.where(level, powers, (grown - 1.0) / xp.where(level, 1.0, a - 1.0))
+        # a^n, of a next to 1 by its distance from it
+        grown = xp.where(fall < 0.5, xp.exp(powers * xp.log1p(-xp.minimum(fall, 0.5))), a**powers)
+        level = fall == 0.0
+        total = xp.where(level, powers, (1.0 - grown) / xp.where(level, 1.0, fall))
         distance = grown / c**2 + b * total
         left = 1.0 - eta * c
         signed = xp.where((left < 0.0) & (count % 2 == 1), -1.0, 1.0) * xp.abs(left) ** powers
         mean = 2.0 * (1.0 - 1.0 / c) / c * signed
         far = distance + mean + (1.0 - 1.0 / c) ** 2
-        end = xp.where(a < 1.0, b / xp.where(a < 1.0, 1.0 - a, 1.0), xp.inf)
+        far = xp.where(xp.isinf(distance), xp.inf, far)
+        end = xp.where(fall > 0.0, b / xp.where(fall > 0.0, fall, 1.0), xp.inf)
     known = is_known(a, end)
     return SgdCurve(
         count,

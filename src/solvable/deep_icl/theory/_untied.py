@@ -113,7 +113,8 @@ def untied_optimum(
     is O(1/N, 1/P), or of drawn contexts. One layer is exact.
 
     Zeros sit on the top eigenvalues, exponentially close in L: from about 13 layers on γ in double
-    precision no longer reach the loss. `rounded` says what they reach.
+    precision no longer reach the loss. `rounded` says what they reach. Eigenvalues of your own that
+    differ by 1e-12 of themselves cost up to five digits of the loss.
 
     Args:
         task: Isotropic or RotatedStructure.
@@ -183,9 +184,8 @@ def _by_form(task: Any, depths: np.ndarray, layers: list[int]) -> Optimum:
     found = form.best(*layers)
     rounded = [form.at(each.gamma) for each in found]
     for k in [k for k, d in enumerate(layers) if d == 1]:
-        start, line, square = (float(x) for x in single_layer(task))
-        rounded[k] = start - line**2 / square
-        found[k] = gram.Layers(np.asarray([line / square]), rounded[k], rounded[k])
+        gamma, rounded[k] = (float(x) for x in single_layer(task).best())
+        found[k] = gram.Layers(np.asarray([gamma]), rounded[k], rounded[k])
     return _optimum(
         depths,
         gamma=_padded([each.gamma for each in found]),
