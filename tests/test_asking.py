@@ -196,7 +196,10 @@ def test_an_answer_goes_over_an_axis_by_name(deep):
         ({"width": (4, 8)}, "width must be one number for the theory, not 4 8"),
         ({"witness": "reduced", "depth": (1, 2)}, "depth must be one number for the reduced, not"),
         ({"over": "step_size", "points": 1}, "points must be a whole number, at least 2, not 1"),
-        ({"layers": "untied"}, "layers must be tied for the theory, not untied"),
+        (
+            {"layers": "untied", "over": "step_size"},
+            "layers must be tied for the landscape",
+        ),
     ],
 )
 def test_what_cannot_be_gone_over_is_refused(deep, given, sentence):

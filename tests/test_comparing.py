@@ -270,3 +270,15 @@ def test_contexts_that_training_rounds_leave_the_theory_silent(lab):
 def test_few_points_or_seeds_are_refused(lab, given, words):
     with pytest.raises(ValueError, match=f"{words} must be a whole number, at least 2, not 1"):
         compare(lab, **given)
+
+
+def test_untied_layers_follow_their_flow():
+    lab = solvable.lab("deep_icl")
+    told = {"layers": "untied", "depth": 3, "gamma": (0.0, 0.5, 1.5), "dim": 16}
+    found = lab.compare(**told, lr=0.05, steps=400)
+    assert json.loads(found.attrs["verdicts"])["theory"] == "agrees"
+    # Equal layers of the same mean are another flow.
+    other = lab.ask(**told | {"gamma": 2.0 / 3.0}, at=found.time.values)
+    allowed = found.allowed.sel(witness="theory")
+    first = found.loss.sel(witness="reduced")
+    assert float((abs(other.loss.values / first - 1.0) / allowed)[1:].max()) > 1.5

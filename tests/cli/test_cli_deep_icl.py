@@ -14,6 +14,7 @@ from solvable import deep_icl
 pytestmark = pytest.mark.slow
 
 SMALL = ("--nu", 1.25, "--beta", 0.7, "--dim", 12)
+COLUMNS = "its columns must be lam and omega, or lam and share, and weight where there is one"
 RRS = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12)
 NARROW = deep_icl.RotatedStructure(nu=1.25, beta=0.7, dim=12, width=6, context=20)
 FS = deep_icl.FixedStructure(nu=1.25, beta=0.7, dim=12)
@@ -198,6 +199,53 @@ def test_untied_layers_over_drawn_contexts(solvable):
     assert told["error"] == best.error.tolist()
     assert told["dims"]["layer_gamma"] == ["depth", "layer"]
     assert told["layer_gamma"][1] == best.gamma[1].tolist()
+
+
+def test_the_flow_of_untied_layers_is_that_of_the_python_api(solvable):
+    words = ("--layers", "untied", "--depth", 3, "--gamma", 0, 0.1, 0.2, "--dim", 12)
+    told = document(solvable("solve", "deep_icl", *words, "--points", 3, "--json"))
+    task = deep_icl.RotatedStructure(1.5, 0.8, 12)
+    flow = deep_icl.untied_curve(task, told["time"], start=deep_icl.Init(gamma=[0.0, 0.1, 0.2]))
+    assert (told["loss"], told["gamma"]) == (flow.loss.tolist(), flow.gamma.tolist())
+    assert told["best_loss"] == deep_icl.untied_optimum(task, 3).loss
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--width 9", "law must be iso, or rrs without width and context, for the flow of untied"),
+        ("--law fs", "law must be iso, or rrs without width and context, for the flow of untied"),
+        ("--depth inf", "depth must be one finite number for the flow of untied layers, not inf"),
+        ("--depth 1 2", "depth must be one finite number for the flow of untied layers, not 1 2"),
+        ("--gamma 1 2", "gamma must be one number, or 3, one a layer, not 2"),
+        ("--weights 1", "weights must be left out for untied layers"),
+    ],
+)
+def test_flows_of_untied_layers_that_there_are_not_are_refused(solvable, words, sentence):
+    done = solvable("solve", "deep_icl", "--layers", "untied", "--depth", 3, *words.split())
+    assert_refused(done, sentence)
+
+
+def test_the_best_polynomial_is_told_beside_real_layers(solvable):
+    words = ("--law", "iso", "--noise", 0.5, "--over", "depth", "--at", 8, "--layers", "untied")
+    told = document(solvable("solve", "deep_icl", *words, "--json"))
+    best = deep_icl.untied_optimum(deep_icl.Isotropic(2.0, noise=0.5), [8])
+    assert (told["loss"], told["bound"]) == (best.loss.tolist(), best.bound.tolist())
+    assert told["bound"][0] < told["loss"][0]
+    printed = solvable("solve", "deep_icl", *words).out
+    assert "best p: the polynomial, which real γ reach where its zeros are real" in printed
+    assert "double precision cannot hold" not in printed
+
+
+def test_the_remark_on_rare_contexts_advises_what_there_is(solvable):
+    words = ("solve", "deep_icl", *SMALL, "--width", 6, "--over", "depth", "--at", 2)
+    assert "(--margin, --draws)" in solvable(*words).out
+    assert "(--draws)" in solvable(*words, "--layers", "untied").out
+
+
+def test_places_and_values_cannot_both_be_given(solvable):
+    done = solvable("solve", "deep_icl", "--over", "depth", "--depth", 1, 2, "--at", 3)
+    assert_refused(done, "depth and at cannot both be given")
 
 
 @pytest.mark.parametrize(
@@ -465,8 +513,9 @@ def test_a_question_names_the_file_and_its_content(solvable, tmp_path, monkeypat
             "lam,share,weight\n1,1,2.5\n",
             "weight must be a whole number, at least 1, not 2.5 (line 2)",
         ),
-        ("lam,shares\n1,1\n", "its columns must be lam and omega, or lam and share, not lam, sha"),
-        ("lam,share,omega\n1,1,1\n", "its columns must be lam and omega, or lam and share, not"),
+        ("lam,shares\n1,1\n", f"{COLUMNS}, not lam, shares"),
+        ("lam,share,omega\n1,1,1\n", f"{COLUMNS}, not lam, share, omega"),
+        ("lam,omega,weights\n1,1,3\n", f"{COLUMNS}, not lam, omega, weights"),
         ("lam,omega\n1\n", "every line must have as many cells as there are column names, 2, but"),
         ("1,2\n3,4\n", "file must begin with a line of column names, but line 1 of "),
         ("", "file must hold a table, but "),

@@ -3,7 +3,9 @@ import math
 import matplotlib
 import pytest
 
+import solvable as solvable_package
 from solvable.cli.picture import draw
+from solvable.drawing import answers
 from solvable.style import COLOURS, figure_style
 
 OPENINGS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
@@ -35,6 +37,37 @@ def test_a_curve_without_a_logarithm_gives_empty_axes():
 def test_several_curves_have_a_legend():
     one, two = ({name: [2.0, 1.0] for name in names} for names in (["a"], ["a", "b"]))
     assert len(draw([1.0, 2.0], two, "svg")) > len(draw([1.0, 2.0], one, "svg"))
+
+
+def pictured(**asked):
+    lab = solvable_package.lab("deep_icl")
+    with figure_style():
+        return answers(lab, [lab.ask(nu=1.5, beta=0.8, **asked)])
+
+
+def test_a_curve_goes_from_left_to_right_whatever_the_order_of_its_places():
+    (axes,) = pictured(at=[100.0, 1.0, 10.0], depth=2, dim=8).axes
+    assert axes.lines[0].get_xdata().tolist() == [1.0, 10.0, 100.0]
+
+
+def test_whole_numbers_within_a_decade_have_an_even_axis():
+    (axes,) = pictured(over="depth", at=[2, 3, 4], dim=8).axes
+    assert axes.get_xscale() == "linear"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["optimum", "depth alone"]
+    (axes,) = pictured(over="width", dim=64, depth=1).axes
+    assert axes.get_xscale() == "log"
+
+
+def test_two_fields_are_told_apart_by_colour_and_dash_beside_the_panel():
+    figure = pictured(over="context", at=[4, 8], width=(4, 8), depth=(1, 2, 4), dim=8)
+    (axes,) = figure.axes
+    looks = {(line.get_color(), line.get_linestyle()) for line in axes.lines}
+    assert len(axes.lines) == len(looks) == 6
+    assert len({colour for colour, _ in looks}) == 2
+    figure.canvas.draw()
+    assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+    title = figure.get_suptitle().replace("\xa0", " ")
+    assert all("=" in part for line in title.split("\n") for part in line.strip(", ").split(", "))
 
 
 def test_the_style_ends_with_its_block():

@@ -91,6 +91,11 @@ def test_a_model_is_planned_with(solvable):
     assert (document["model"], document["num_tasks"]) == ("msfr", 40)
 
 
+def test_a_plan_says_what_its_law_is(solvable):
+    done = solvable("plan", "--model", "deep_icl", "--budget", 1e3)
+    assert "by the sum of four laws, each of one resource alone; deep_icl.optimal_shape" in done.out
+
+
 SENTENCES = [
     ("--budget abc --model msfr", "budget must be a positive number, or LOW:HIGH of two, not"),
     ("--budget 9:3 --model msfr", "budget must be LOW:HIGH with LOW below HIGH, not '9:3'"),

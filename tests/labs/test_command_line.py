@@ -189,7 +189,7 @@ SENTENCES = {
         ("train --brute --weights 1 --context 9", "queries must be given to train full attention"),
         (
             "train --law fs --weights 1",
-            "a FixedStructure is trained with gamma and tied layers only",
+            "law must be rrs or iso for untied layers and full attention, not fs",
         ),
     ],
 }

@@ -331,6 +331,10 @@ def test_a_half_written_figure_is_left_out(out: Path, tmp_path: Path):
 
 
 def test_powers_are_raised_and_indices_lowered():
+    assert _maths("L^-β + N^(−νβ/((3+β)ν+2))") == "L<sup>-β</sup> + N<sup>−νβ/((3+β)ν+2)</sup>"
+    assert (
+        _maths("(1−γλ/L)^2L, 10^10.5, N^min(β,1)") == "(1−γλ/L)<sup>2L</sup>, 10^10.5, N^min(β,1)"
+    )
     assert _maths("L ∝ t^(−(α−1)/α), p_s < 1") == ("L ∝ t<sup>−(α−1)/α</sup>, p<sub>s</sub> &lt; 1")
     assert _maths("dγ_k/dt = ω_kλ_k²") == ("dγ<sub>k</sub>/dt = ω<sub>k</sub>λ<sub>k</sub>²")
     assert _maths("e^{−2aΛt} and law_tasks, 2^(−ψ_s)") == (

@@ -428,8 +428,10 @@ def _facts(picture: Picture, out: Path) -> str:
 </dl>"""
 
 
-_INNER = r"(?:[^(){}]|\([^(){}]*\))*"  # brackets within brackets, one deep
-_POWER = re.compile(rf"\^(?:\(({_INNER})\)|\{{({_INNER})\}})")
+_ONCE = r"(?:[^(){}]|\([^(){}]*\))*"
+_INNER = rf"(?:[^(){{}}]|\({_ONCE}\))*"  # brackets within brackets, two deep
+_BARE = "[-−]?\\d*[A-Za-zα-ω½]+(?![\\w½(])"  # L^−β, P^−½; not 10^10.5, N^min(β,1)
+_POWER = re.compile(rf"\^(?:\(({_INNER})\)|\{{({_INNER})\}}|({_BARE}))")
 # A letter by itself, or a Greek one anywhere (ω_kλ_k), and an index of Latin letters or digits.
 _INDEX = re.compile(
     r"((?:(?<![^\W_])[^\W\d_]|[α-ωΑ-Ω])\u0303?\u0302?)_([A-Za-z0-9]+|[^\W_])(?![A-Za-z0-9])"
@@ -438,7 +440,7 @@ _INDEX = re.compile(
 
 def _maths(text: str) -> str:
     """The text with its powers ``t^(−½)`` raised and its indices ``p_s`` lowered."""
-    raised = _POWER.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", escape(text))
+    raised = _POWER.sub(lambda found: f"<sup>{found[found.lastindex or 0]}</sup>", escape(text))
     return _INDEX.sub(r"\1<sub>\2</sub>", raised)
 
 

@@ -197,13 +197,13 @@ def _slope(d: xr.Dataset, name: str) -> float:
 @fig.claim("new", "argued", word="free-width")
 def free_width(d):
     """In the time of γΠ, which the listed runs have, a width costs nothing at fixed D: the lower
-    envelope of the shapes L = ⌊(N/4)^ν⌋ falls as C^-β/(3+β), C = tN²L of γΠ (slope by least
+    envelope of the shapes L = ⌊(N/4)^ν⌋ falls as C^(−β/(3+β)), C = tN²L of γΠ (slope by least
     squares, C from 10³ to 10⁶)."""
     told, other = (_power(settings_of(d), name) for name in ("listed_flow", "flow"))
     words = f"In the time of γ (D/N) Π it falls with {_slope(d, 'flow'):.3f}, beside {other:.3f} "
     words += "of laws. That power is reported: deep_icl/optimal-shape judges it along the best "
     words += "shapes, at β = 0.8 and 1.5."
-    because = "half of what tells it from C^-νβ/((3+β)ν+2), in which N² is paid"
+    because = "half of what tells it from C^(−νβ/((3+β)ν+2)), in which N² is paid"
     slack = 0.5 * (told - other)
     return near(_slope(d, "listed_flow"), told, slack, because=because, note=words)
 

@@ -46,7 +46,7 @@ fig = Figure(
         "up, as in the balance and the sum of laws, count directions twice that are neither seen "
         "nor learned. Of the slope of L* in N* both fit, to 0.03 at β = 0.8 and 0.06 at β = 1.5; "
         "neither is derived. Powers of the laws are those of large budgets: what a width leaves "
-        "has, beside z^β, a term of order z, which is only N^-ν(1−β) smaller, a quarter power at "
+        "has, beside z^β, a term of order z, which is only N^(−ν(1−β)) smaller, a quarter power at "
         "β = 0.8."
     ),
 )
@@ -365,7 +365,7 @@ def exponent(d):
 @fig.claim("reported", "accounts: a port", known="fails")
 def exponent_reported(d):
     """Reported without a range of budgets: the loss at the best shape falls as
-    C^-νβ/((3+β)ν+2) (exponent along the exact frontier from C = 10⁸ to 10¹³, β = 0.8)."""
+    C^(−νβ/((3+β)ν+2)) (exponent along the exact frontier from C = 10⁸ to 10¹³, β = 0.8)."""
     words = f"{ACCOUNTS} It is the limit of large budgets where β < 1."
     because = "half of how far the exponent of shares is from it there"
     told, slack = _reported(settings_of(d), FLAT), _unlimited(d, FLAT)
@@ -384,7 +384,7 @@ def exponent_steep(d):
 
 @fig.claim("reported", "accounts: a port", known="fails")
 def exponent_steep_reported(d):
-    """Reported without a range of β: the loss at the best shape falls as C^-νβ/((3+β)ν+2)
+    """Reported without a range of β: the loss at the best shape falls as C^(−νβ/((3+β)ν+2))
     (exponent along the exact frontier from C = 10⁸ to 10¹³, β = 1.5)."""
     settings = settings_of(d)
     told, limit = _reported(settings, STEEP), _asymptote(settings, STEEP, "compute")
@@ -505,14 +505,14 @@ def _missed(d: xr.Dataset, beta: float) -> tuple[np.ndarray, float]:
 
 @fig.claim("reported", "accounts: summary law")
 def constants(d):
-    """For some constants the loss is c_t t^-β/(2+β) + c_N N^-νβ + c_L L^-β (fitted at budgets below
-    10^10.5 to the exact loss at N and L up to e^½ away from the best; largest relative gap above
-    it, β = 0.8)."""
+    """For some constants the loss is c_t t^(−β/(2+β)) + c_N N^(−νβ) + c_L L^-β (fitted at budgets
+    below 10^10.5 to the exact loss at N and L up to e^½ away from the best; largest relative gap
+    above it, β = 0.8)."""
     (fitted, gap), (_, steep) = _missed(d, FLAT), _missed(d, STEEP)
     words = ", ".join(f"{name} = {x:.3g}" for name, x in zip("tNL", fitted, strict=True))
     words = f"{ACCOUNTS} They tell no constants; c of {words}. With the amplitude that each term "
     words += "has alone the sum is about twice the loss: overlap. At β = 1.5, where a width leaves "
-    words += f"no N^-νβ, {steep:.2f} is missed."
+    words += f"no N^(−νβ), {steep:.2f} is missed."
     nu = settings_of(d).nu
     costs = np.array([(2.0 + FLAT) / FLAT, 2.0 / (nu * FLAT), 1.0 / FLAT])  # powers of t, N², L
     because = "the share of the smallest term, depth's, in the sum at its best shape, (1/β)/"

@@ -65,7 +65,7 @@ fig = Figure(
         "which layers reach. Panel (a): isotropic covariates, P = αD, D → ∞ by Chebyshev's "
         "polynomials, beside the polynomials that are best in the mean over drawn contexts, judged "
         "on fresh ones. Panels (b) and (c): rotated structure with endless contexts at N = D, ν = "
-        "1.25 and β = 0.8 in (c). The law C(L + 1 + β/2)^−(2+ν)β is derived up to its shift, 1 + "
+        "1.25 and β = 0.8 in (c). The law C(L + 1 + β/2)^(−(2+ν)β) is derived up to its shift, 1 + "
         "β/2, which is read off numbers: a conjecture. Its zeros sit on the top eigenvalues, "
         "exponentially close in L. Panel (c): any spread of eigenvalues (semicircles of relative "
         "standard deviation δ, for each of the top 300) leaves the exponent 2β of a density while"
@@ -190,7 +190,7 @@ def brute(d):
 
 @fig.claim("new", "derived", word="law")
 def amplitude(d):
-    """Rotated structure, all contexts alike: 𝓛* ≃ C(L + 1 + β/2)^−(2+ν)β, C = Γ(β)Γ(β+1)/(νZ)
+    """Rotated structure, all contexts alike: 𝓛* ≃ C(L + 1 + β/2)^(−(2+ν)β), C = Γ(β)Γ(β+1)/(νZ)
     ((1+ν/2)²b)^β, b = (B(1/ν, ½)/ν)^ν (largest L² × relative gap, L from 64 on, three ν and β, D =
     10¹⁵; nothing fitted, the shift 1 + β/2 a conjecture)."""
     here = d.sel(depth=slice(64, None))
@@ -201,7 +201,7 @@ def amplitude(d):
 
 @fig.claim("new", "derived")
 def ends(d):
-    """D directions end the law from L ∝ D^ν/(2+ν) on (local exponent in D of the L + 1 + β/2 at
+    """D directions end the law from L ∝ D^(ν/(2+ν)) on (local exponent in D of the L + 1 + β/2 at
     which 𝓛* of D directions is half of that of endless ones, over ν/(2+ν), smallest two D; of three
     ν and β the furthest from 1)."""
     settings, found = settings_of(d), []

@@ -463,8 +463,8 @@ TERM = "ten times the next term's share, n^-ν/2 = 2e-4 at n = 10⁶"
 
 @fig.claim("reported", SUMMARY)
 def exponent(d):
-    """A width leaves N^-νβ, a context P^-νβ (local exponents of the exact floors at 10⁶ less that,
-    the larger gap; β = 0.5 of N, 1.5 of P)."""
+    """A width leaves N^(−νβ), a context P^(−νβ) (local exponents of the exact floors at 10⁶ less
+    that, the larger gap; β = 0.5 of N, 1.5 of P)."""
     gap = np.max(np.abs(_gaps(d, "below", capped=False)))
     words = f"{ACCOUNTS} These β are below 1 and 2, where it holds."
     return near(gap, 0.0, 2e-3, because=TERM, note=words)
@@ -472,17 +472,17 @@ def exponent(d):
 
 @fig.claim("new", "derived")
 def exponent_steep(d):
-    """A width leaves N^-ν where β > 1, a context P^-2ν where β > 2 (the larger gap; β = 1.5 of N, 3
-    of P)."""
+    """A width leaves N^-ν where β > 1, a context P^(−2ν) where β > 2 (the larger gap; β = 1.5 of N,
+    3 of P)."""
     return near(np.max(np.abs(_gaps(d, "beyond", capped=True))), 0.0, 2e-3, because=TERM)
 
 
 @fig.claim("reported", SUMMARY, known="fails")
 def exponent_steep_reported(d):
-    """Reported without a range of β: N^-νβ and P^-νβ, at β = 1.5 of N and 3 of P (the smaller
+    """Reported without a range of β: N^(−νβ) and P^(−νβ), at β = 1.5 of N and 3 of P (the smaller
     gap)."""
     words = f"{ACCOUNTS} Σ a z/(λ + z) is at least of order z ∝ N^-ν, and Σ a z²/(λ + z)² of order "
-    words += "z² ∝ P^-2ν, whatever β."
+    words += "z² ∝ P^(−2ν), whatever β."
     gap = np.min(np.abs(_gaps(d, "beyond", capped=False)))
     return near(gap, 0.0, 2e-3, because=TERM, note=words)
 

@@ -17,7 +17,7 @@ _MANY = 10**8
 
 @dataclass(frozen=True)
 class AdditiveLaw:
-    """``𝓛 ≈ c_t t^-β/(2+β) + c_L L^-β + c_N N^-ν min(β,1) + c_P P^-ν min(β,2)``.
+    """``𝓛 ≈ c_t t^(−β/(2+β)) + c_L L^-β + c_N N^(−ν min(β,1)) + c_P P^(−ν min(β,2))``.
 
     Where a law has no amplitude, because a logarithm stands beside its power, the exact floor (of
     at least 10⁸ directions) stands for it.
@@ -86,7 +86,7 @@ def additive_law(
 ) -> AdditiveLaw:
     """The four laws of a spectrum, as one sum (accounts; caps and amplitudes derived).
 
-    The depth law is that of tied layers. Of untied ones at finite width, L^-2β, no amplitude is
+    The depth law is that of tied layers. Of untied ones at finite width, L^(−2β), no amplitude is
     known; without limits it is `untied_depth_law`.
 
     Args:
@@ -131,7 +131,7 @@ def additive_loss(
     time: Time = "scalar",
     dim: int | float = 10**8,
 ) -> np.ndarray:
-    """``𝓛 ≈ c_t t^-β/(2+β) + c_N N^-ν min(β,1) + c_L L^-β + c_P P^-ν min(β,2)``.
+    """``𝓛 ≈ c_t t^(−β/(2+β)) + c_N N^(−ν min(β,1)) + c_L L^-β + c_P P^(−ν min(β,2))``.
 
     The sum of single laws (accounts; the caps are derived). The amplitudes are those of `law`:
     nothing is fitted.

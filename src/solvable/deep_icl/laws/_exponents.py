@@ -20,10 +20,10 @@ class Exponents(eqx.Module):
     """Exponents of the loss in each resource, the others without limit.
 
     Attributes:
-        time: ``𝓛 ∝ t^-β/(2+β)``, in either unit of time.
-        depth: ``𝓛 ∝ L^-β``; ``L^-2β`` of untied layers.
-        width: ``𝓛 ∝ N^-ν min(β,1)``; for ν < 1 ``N^-min(β,1)``, at N above Σλ.
-        context: ``𝓛 ∝ P^-ν min(β,2)``; for ν < 1 ``P^-min(β,2)``, at P above Σλ.
+        time: ``𝓛 ∝ t^(−β/(2+β))``, in either unit of time.
+        depth: ``𝓛 ∝ L^-β``; ``L^(−2β)`` of untied layers.
+        width: ``𝓛 ∝ N^(−ν min(β,1))``; for ν < 1 ``N^(−min(β,1))``, at N above Σλ.
+        context: ``𝓛 ∝ P^(−ν min(β,2))``; for ν < 1 ``P^(−min(β,2))``, at P above Σλ.
         unit: the unit of time, "scalar" or "matrix".
     """
 
@@ -38,7 +38,7 @@ class Exponents(eqx.Module):
     ) -> Number:
         """The exponent of the loss in compute ``C = t^p N^q L^r P^s``, at the optimal shape.
 
-        ``𝓛 ∝ C^-1/Σ(power/exponent)`` (derived); a resource with power 0 is without limit.
+        ``𝓛 ∝ C^(−1/Σ(power/exponent))`` (derived); a resource with power 0 is without limit.
         With matrix time t = N·(scalar time), so that a bounded width is paid for once more.
 
         Args:
@@ -104,7 +104,7 @@ def _number(value: Any) -> Number:
 def attention_time_exponent(beta: Number, m: int = 5) -> Number:
     """The time exponent where γ is a product of m weights that grow alike, γ ∝ w^m.
 
-    ``𝓛 ∝ t^-mβ/(mβ+2)`` (accounts): five weights in full attention (γ = w_x² w_q w_k w_v), one
+    ``𝓛 ∝ t^(−mβ/(mβ+2))`` (accounts): five weights in full attention (γ = w_x² w_q w_k w_v), one
     for γ itself.
 
     Args:

@@ -20,14 +20,14 @@ _FIRST = 16
 
 
 class UntiedLaw(eqx.Module):
-    r"""``𝓛*_L ≃ C (L + 1 + β/2)^-(2+ν)β`` of untied layers, all contexts alike (P = ∞, N = D).
+    r"""``𝓛*_L ≃ C (L + 1 + β/2)^(−(2+ν)β)`` of untied layers, all contexts alike (P = ∞, N = D).
 
     Derived; the shift 1 + β/2 is read off numbers and leaves a relative O(L^-2). It is the law of
     exact arithmetic: it ends at ``L ≈ D^(ν/(2+ν))``, where a finite D makes the loss fall faster
     than any power, and it needs zeros on the top eigenvalues, exponentially close in L. Weights
     rounded to float64 leave it from about 13 layers on, float32 from 8. Any spread of the
     eigenvalues from context to context (N < D, P < ∞) cuts the exponent to 2β, that of a
-    continuous density; with a width floor ``N^-ν min(β,1)`` the best depth then grows like
+    continuous density; with a width floor ``N^(−ν min(β,1))`` the best depth then grows like
     ``L ∝ N^(ν min(β,1)/(2β))`` (numbers at ν = 1.25, β = .8; a conjecture elsewhere).
 
     Attributes:
