@@ -37,7 +37,7 @@ fig = Figure(
     note=(
         "Accounts tell powers at the best shape; the exact frontier is ours. C = tN²L, endless "
         "contexts in (a) to (c), γ (D/N) Π and its time. The exact frontier is the least flow of "
-        "the equivalent over N and L, between whole ones by splines of log 𝓛 at fixed t/L^2+β: a "
+        "the equivalent over N and L, between whole ones by splines of log 𝓛 at fixed t/L^(2+β): a "
         "finer grid moves its slopes by 0.005. Two sums over directions alone are beside it. "
         "Balance: what width, depth and time leave alone, exactly, added; C is at best where all "
         "fall alike per cost. Shares: if a width sees a share λ/(λ + z_N) of a direction, Σ λ/(λ + "

@@ -497,7 +497,7 @@ def _over(d: xr.Dataset, where: str) -> float:
 @fig.claim("new", "derived")
 def amplitude(d):
     """A width leaves z^β π/(νZ sin πβ) where β < 1, a context z^β B(2−β, β)/Z where β < 2,
-    z = (π/(ν sin(π/ν) n))^ν, Z = Σ k^-(νβ+1): nothing is fitted (exact floors at n = 10⁶ over that
+    z = (π/(ν sin(π/ν) n))^ν, Z = Σ k^(−νβ−1): nothing is fitted (exact floors at n = 10⁶ over that
     less 1, the larger gap; β = 0.5 of N, 1.5 of P)."""
     slow = float(d.width_amplitude.sel(beta=0.75)) - 1.0
     words = f"At β = 0.75 of N, where the next term is only n^-ν/4 smaller, it is {slow:.4f}."
