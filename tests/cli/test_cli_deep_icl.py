@@ -213,12 +213,12 @@ def test_the_flow_of_untied_layers_is_that_of_the_python_api(solvable):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--width 9", "law must be iso, or rrs without width and context, for the flow of untied"),
-        ("--law fs", "law must be iso, or rrs without width and context, for the flow of untied"),
-        ("--depth inf", "depth must be one finite number for the flow of untied layers, not inf"),
-        ("--depth 1 2", "depth must be one finite number for the flow of untied layers, not 1 2"),
-        ("--gamma 1 2", "gamma must be one number, or 3, one a layer, not 2"),
-        ("--weights 1", "weights must be left out for untied layers"),
+        ("--width 9", "width and context must be left out for untied layers over time"),
+        ("--law fs", "law must be rrs or iso for untied layers and full attention, not fs"),
+        ("--depth inf", "depth must be one finite number for untied layers over time, not inf"),
+        ("--depth 1 2", "depth must be one finite number for untied layers over time, not 1 2"),
+        ("--gamma 1 2", "gamma must be a single number or shape (3,), not an array of shape (2,)"),
+        ("--weights 1", "layers must be 'tied' for the weights of full attention"),
     ],
 )
 def test_flows_of_untied_layers_that_there_are_not_are_refused(solvable, words, sentence):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .. import memory, validation
 from .run import contexts_of
-from .task import FixedStructure, Isotropic, Task, check_task
+from .task import FixedStructure, Isotropic, Task, check_task, refuse_large
 from .theory import depths_of, gammas_of
 
 _ENTRIES = 4_000_000  # tokens' entries in memory at once
@@ -157,8 +157,7 @@ def spectra_parts(
     if task.dim is None or task.width is None:
         raise ValueError("dim must be given to draw contexts: Isotropic(alpha, dim=…)")
     entries = task.dim * max(task.dim, task.context or 1)
-    name = "dim" if task.dim >= (task.context or 1) else "context"
-    memory.refuse(name, getattr(task, name), 64.0 * entries)
+    refuse_large(task, 64.0 * entries, "dim", "context")
     if isinstance(task, Isotropic):
         lam, share = np.ones(task.dim), np.full(task.dim, 1.0 / task.dim)
     else:

@@ -363,6 +363,13 @@ def draw(task: Task, key: Key[Array, ""], contexts: int, silent: bool = False) -
 _draw = jit(draw, filtered=True)
 
 
+def refuse_large(task: Task, needed: float, *names: str) -> None:
+    """Raise where one context takes too many bytes, by the largest of its sizes."""
+    sizes = {name: getattr(task, name) or 0 for name in names}
+    name = max(names, key=lambda name: sizes[name])
+    memory.refuse(name, sizes[name], needed)
+
+
 def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
     """Real contexts, drawn from the task's law: ``y = b·x + σε`` (accounts).
 
@@ -382,7 +389,7 @@ def sample(task: Task, contexts: int, seed: int = 0) -> Contexts:
     count = validation.whole("contexts", contexts, 1, MAX_CONTEXT)
     tokens = task.context + (task.queries or 0)
     one = 16.0 * (tokens + task.dim) * (task.dim + 1)
-    memory.refuse("dim" if task.dim >= tokens else "context", max(task.dim, tokens), one)
+    refuse_large(task, one, "dim", "context", "queries")
     memory.refuse("contexts", contexts, one * count)
     return _draw(task, jax.random.key(seed_of(seed)), count, is_silent(task))
 

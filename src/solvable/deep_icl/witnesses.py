@@ -16,6 +16,7 @@ from ..training import Training
 from . import model
 from . import reduced as reduction
 from .laws import attention_time_exponent, exponents
+from .run import checked
 from .spectrum import Spectrum
 from .start import Init
 from .task import FixedStructure, Isotropic, RotatedStructure, Task
@@ -130,28 +131,23 @@ class OwnTheory:
     """Gradient flow of layers with a γ each, and the least loss that they can have."""
 
     def __init__(self, q: Asked):
-        self.task, self.unit = task_of(q), q.schedule.time
-        if isinstance(self.task, FixedStructure) or not is_population(self.task):
+        self.task, self.unit, depth = task_of(q), q.schedule.time, q.model.depth
+        if isinstance(depth, tuple) or depth == math.inf:
+            words = f"not {brief(depth)}"
             raise ValueError(
-                "law must be iso, or rrs without width and context, for the flow of untied layers"
+                f"depth must be one finite number for untied layers over time, {words}"
             )
-        depth = q.model.depth
-        if isinstance(depth, tuple) or depth is None or math.isinf(depth):
-            raise ValueError(
-                f"depth must be one finite number for the flow of untied layers, not {brief(depth)}"
-            )
-        if q.start.weights is not None:
-            raise ValueError("weights must be left out for untied layers")
-        gamma = np.asarray(q.start.gamma)
-        if gamma.shape not in ((), (depth,)):
-            raise ValueError(f"gamma must be one number, or {depth}, one a layer, not {gamma.size}")
-        self.start = Init(gamma=np.broadcast_to(gamma, (int(depth),)))
+        begin, self.depth, _ = checked(
+            self.task, _start(q), depth, q.schedule.lr, q.model.layers, self.unit
+        )
+        if not is_population(self.task):
+            raise ValueError("width and context must be left out for untied layers over time")
+        self.start = Init(gamma=begin)
 
     def __call__(self, t: Any) -> dict[str, Any]:
         """𝓛(t), γ of every layer, and 𝓛 of the best ones."""
         found = untied_curve(self.task, scalar_times(self.task, t, self.unit), start=self.start)
-        assert self.start.gamma is not None
-        least = untied_optimum(self.task, self.start.gamma.size).loss
+        least = untied_optimum(self.task, self.depth).loss
         told = {"long_name": "loss of the best untied layers"}
         return {
             "loss": found.loss,

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from ... import memory, training, validation
 from ...numerics.roots import root_between
 from ..run import MAX_CONTEXTS, TIMES, Time, contexts_of
-from ..task import Isotropic, RotatedStructure, Task, check_task
+from ..task import Isotropic, RotatedStructure, Task, check_task, refuse_large
 from ._arguments import MAX_DEPTH
 from ._optimum import optimum
 
@@ -294,7 +294,7 @@ def _drawn(
     """γ*, noise, its standard error and curvature of drawn contexts."""
     tokens = (task.context or 0) + (task.queries or 0)
     size = task.dim * max(task.dim * 4, tokens)
-    memory.refuse("dim" if task.dim >= tokens else "context", max(task.dim, tokens), 8.0 * size)
+    refuse_large(task, 8.0 * size, "dim", "context", "queries")
     memory.refuse("drawn", count, 8.0 * count * size)
     generator = np.random.default_rng([seed, 6])
     room = max(1, _ROOM // size)

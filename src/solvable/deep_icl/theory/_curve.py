@@ -19,8 +19,6 @@ from ._flow import Flow
 from ._optimum import optimum
 from ._spectral import known_losses, spectral, spectral_descent
 
-_LAST = 330  # times 1/λ_D at endless depth: e^-660 is left of the last direction
-
 
 def gamma_curve(
     task: Task,
@@ -161,7 +159,7 @@ def _scalar_curve(
     if isinstance(task, RotatedStructure) and math.isinf(end):
         lam, share = np.asarray(task.spectrum.lam), np.asarray(task.spectrum.share)
         slowest = 1.0 / float(np.min(lam[share > 0.0]))
-    flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top, slowest, _LAST)
+    flow = Flow(lambda g: mobility(g) * descent(g), begin, end, 1.0 / top, slowest)
     if times.max() > flow.longest:
         raise ValueError(
             f"t must be at most {flow.longest:.3g} at endless depth, not {times.max():.6g}"

@@ -11,7 +11,7 @@ from ...numerics.inversion import Inverse
 
 _CELL = 0.15  # the length of a cell, in the logarithm of γ beyond some scale
 _DOUBLINGS = 60  # of that scale, where nothing ends the flow
-_LAST = 40  # times 1/λ_D, at which a flow without a fixed point has ended
+_LAST = 330  # times 1/λ_D, at which a flow without a fixed point has ended: e^-660 is left
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class Flow:
         end: the fixed point; infinite where there is none.
         scale: a γ over which the speed changes, 1/λ₁.
         slowest: 1/λ_D, over which it changes at last; 2^60 times the scale unless given.
-        last: how many times that.
 
     >>> flow = Flow(lambda gamma: 1.0 - gamma, 0.0, 1.0, 1.0)
     >>> flow.gamma(np.asarray([0.0, math.log(2.0)])).round(12)
@@ -38,7 +37,6 @@ class Flow:
     end: float
     scale: float
     slowest: float = math.inf
-    last: int = _LAST
 
     @cached_property
     def table(self) -> Inverse:
@@ -76,5 +74,5 @@ class Flow:
             return np.unique(np.concatenate([away(0.5 * span), towards]))
         if math.isinf(self.slowest):
             return away(self.scale * 2.0**_DOUBLINGS)
-        steady = self.start + self.slowest * np.arange(4.0, self.last + 1.0)
+        steady = self.start + self.slowest * np.arange(4.0, _LAST + 1.0)
         return np.concatenate([away(3.0 * self.slowest), steady])

@@ -81,10 +81,12 @@ def sgd_curve(
         if noisy_queries:
             b = b + drawn * square * c / kappa
         powers = count.astype(float)
-        # a^n, of a next to 1 by its distance from it
-        grown = xp.where(fall < 0.5, xp.exp(powers * xp.log1p(-xp.minimum(fall, 0.5))), a**powers)
+        # a^n and 1 − a^n; of a next to 1 by its distance from it
+        log = powers * xp.log1p(-xp.minimum(fall, 0.5))
+        grown = xp.where(fall < 0.5, xp.exp(log), a**powers)
+        gone = xp.where(fall < 0.5, -xp.expm1(log), 1.0 - a**powers)
         level = fall == 0.0
-        total = xp.where(level, powers, (1.0 - grown) / xp.where(level, 1.0, fall))
+        total = xp.where(level, powers, gone / xp.where(level, 1.0, fall))
         distance = grown / c**2 + b * total
         left = 1.0 - eta * c
         signed = xp.where((left < 0.0) & (count % 2 == 1), -1.0, 1.0) * xp.abs(left) ** powers
