@@ -235,6 +235,10 @@ HOST = {
         lambda x: icl.statistics(icl.Sequences(TASK, x, DATA.y, DATA.target)),
         {"x": DATA.x},
     ),
+    "softmax_modes": (
+        lambda x: vars(icl.softmax_modes(icl.Sequences(TASK, x, DATA.y, DATA.target), 2)),
+        {"x": DATA.x},
+    ),
     "given": (
         lambda value: [icl.given(value, key_query=np.ones((2, 4, 4)), dim=3).scale],
         {"value": np.ones((2, 4, 4))},
@@ -255,6 +259,19 @@ HOST = {
         ),
         {"x": DATA.x},
     ),
+    "flow": (
+        lambda times: icl.flow(TASK, icl.separate(2, 1, 0.1), times).loss,
+        {"times": [0.0, 1.0]},
+    ),
+    "flow, aligned": (
+        of(lambda task: icl.flow(task, icl.merged(2, 0.1), 1.0, blocks="aligned").loss),
+        VALUES,
+    ),
+    "power_flow": (
+        lambda exponent, start: icl.power_flow(exponent, 30, [1.0], dim=3, start=start).loss,
+        {"exponent": 1.5, "start": 0.1},
+    ),
+    "time_law": (lambda exponent: [icl.time_law(exponent, 30).floor], {"exponent": 1.5}),
     "drop_times": (
         of(lambda task: icl.drop_times(task, icl.separate(2, 1, 1e-3)).time),
         VALUES,
@@ -277,12 +294,16 @@ HOST = {
 NUMBERS = (
     "Conserved",
     "CubicMLP",
+    "Flow",
     "MergedAttention",
     "Population",
+    "PowerLaw",
     "Run",
     "SeparateAttention",
+    "SoftmaxModes",
     "Start",
     "Statistics",
+    "TimeLaw",
     "half_drop_lead",
     "merged",
     "mlp",

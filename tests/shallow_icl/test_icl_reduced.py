@@ -42,6 +42,7 @@ CASES = {
     "prior": (PRIOR, icl.merged(HEADS, 0.3, **FREE), "code", 0.006),
     "softmax": (PLAIN, icl.merged(HEADS, 0.7, attention="softmax", **FREE), "paper", 0.3),
     "softmax-separate": (TURNED, icl.separate(HEADS, 2, 1.5, attention="softmax"), "code", 0.2),
+    "softmax-varied": (VARIED, icl.merged(HEADS, 1.2, attention="softmax", **FREE), "paper", 0.3),
 }
 
 
@@ -173,7 +174,7 @@ def test_several_outputs_reach_the_same_map():
 
 @pytest.mark.parametrize(("scale", "gap"), [(1e-5, 1e-5), (1e-3, 1e-3)])
 def test_merged_attention_is_aligned_after_its_escape(scale, gap):
-    """Reduction D against C; the gap is that of the start and falls with its scale."""
+    """D + 1 numbers against all weights; the gap is that of the start and falls with its scale."""
     start, options = icl.merged(HEADS, scale), {"lr": 0.031, "steps": 4000}
     whole = icl.train(PLAIN, start, **options)
     aligned = icl.train(PLAIN, start, blocks="aligned", **options)

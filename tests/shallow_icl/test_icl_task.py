@@ -87,6 +87,45 @@ def test_antithetic_pairs_differ_in_the_sign_of_the_labels():
     np.testing.assert_array_equal(y[:5], -y[5:])
 
 
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_flipped_queries_come_with_their_negatives(antithetic):
+    """The same context asked at −x_q; the sample stays exactly centred and white."""
+    task, copies = icl.Task(4, 31, noise=0.3), 2 * (1 + antithetic)
+    options = {"antithetic": antithetic, "centred": True, "whitened": True}
+    data = icl.sample(task, 10 * copies, query_flip=True, **options)
+    x, y, target = (np.asarray(part)[:20] for part in (data.x, data.y, data.target))
+    for part in (x, y, target):
+        np.testing.assert_array_equal(part[:10, :-1], part[10:, :-1])
+        np.testing.assert_array_equal(part[:10, -1], -part[10:, -1])
+    if antithetic:
+        np.testing.assert_array_equal(np.asarray(data.x)[20:], x)
+        np.testing.assert_array_equal(np.asarray(data.y)[20:], -y)
+        np.testing.assert_array_equal(np.asarray(data.target)[20:], -target)
+    np.testing.assert_allclose(np.mean(data.x, axis=0), 0.0, atol=1e-15)
+    pairs = zip(np.asarray(data.x), np.asarray(data.target), strict=True)
+    ws = np.array([np.linalg.lstsq(x, y, rcond=None)[0] for x, y in pairs])[:, :, 0]
+    np.testing.assert_allclose(ws.mean(axis=0), 0.0, atol=1e-13)
+    np.testing.assert_allclose(np.cov(ws, rowvar=False), np.eye(4), atol=1e-12)
+
+
+def test_what_each_symmetry_takes_out_of_the_mean_token():
+    """E y_q X̄: ȳ goes with the flip, x̄ with −w but for the query, and all with both."""
+
+    def drive(**options):
+        data = icl.sample(TASK, 40, seed=4, **options)
+        return np.asarray(data.target)[:, -1, 0] @ np.asarray(data.tokens).mean(axis=2) / 40
+
+    plain, pairs, flipped = drive(), drive(antithetic=True), drive(query_flip=True)
+    assert np.abs(plain).min() > 1e-3
+    np.testing.assert_allclose(pairs[:4], 0.0, atol=1e-16)
+    assert abs(pairs[4]) > 1e-3
+    assert abs(flipped[4]) < 1e-16
+    data = icl.sample(TASK, 40, seed=4, query_flip=True)
+    query, target = np.asarray(data.x)[:, -1], np.asarray(data.target)[:, -1, 0]
+    np.testing.assert_allclose(flipped[:4], target @ query / (40 * 32), rtol=1e-12)
+    np.testing.assert_allclose(drive(antithetic=True, query_flip=True), 0.0, atol=1e-16)
+
+
 def test_centred_and_whitened_as_published():
     data = icl.sample(TASK, 40, centred=True, whitened=True)
     x, target = np.asarray(data.x), np.asarray(data.target)
@@ -205,6 +244,13 @@ def test_tasks_that_contradict_themselves(options, words):
         (lambda: icl.sample(icl.Task(4, None), 5), "context must be finite"),
         (lambda: icl.sample(TASK, 5, antithetic=True), "antithetic needs an even number"),
         (lambda: icl.sample(TASK, 3, whitened=True), "whitened needs more than 4"),
+        (lambda: icl.sample(TASK, 5, query_flip=True), "query_flip needs a multiple of 2"),
+        (lambda: icl.sample(TASK, 6, query_flip=True, antithetic=True), "query_flip .* of 4"),
+        (lambda: icl.sample(TASK, 8, query_flip=True, whitened=True), "whitened .* more than 8"),
+        (
+            lambda: icl.sample(icl.Task(4, 31, lengths="varied"), 4, query_flip=True),
+            "lengths must be fixed for query_flip",
+        ),
         (lambda: icl.merged(0, 0.1), "heads must be"),
         (lambda: icl.mlp(0, 0.1), "hidden must be"),
         (lambda: icl.separate(2, 0), "rank must be"),
@@ -383,6 +429,7 @@ def test_without_double_precision_everything_is_refused_or_right():
         lambda: icl.Task(4, 31),
         lambda: icl.sample(TASK, 5),
         lambda: icl.statistics(data),
+        lambda: icl.softmax_modes(data, 2),
         lambda: icl.merged(2, 0.1),
         lambda: icl.separate(2),
         lambda: icl.mlp(2, 0.1),

@@ -64,6 +64,11 @@ def test_blow_up_time_and_the_way_there_match_the_ode(head):
         later = head.advance(share * head.end)
         found = np.concatenate([[later.v], later.a + later.b, later.a - later.b])
         np.testing.assert_allclose(found, y, rtol=0.0, atol=1e-8 * np.abs(y).max())
+        # A_d = (k_d + q_d)/2 is a_d e^{c_d s}, s = ∫ v dt.
+        rise = 0.5 * (y[1:5] + y[5:])
+        told = head.a * np.exp(head.c * head.clock(share * head.end))
+        np.testing.assert_allclose(told, rise, rtol=0.0, atol=1e-8 * np.abs(y).max())
+    assert head.falls == (flow(head)[1][0] < 0.0)
 
 
 def test_advancing_twice_is_advancing_once():
@@ -276,7 +281,9 @@ def test_random_tasks_and_starts_have_drops_without_warning():
             basis="random",
         )
         scale, init = 10.0 ** rng.uniform(-100.0, 3.0), "ABCD"[rng.integers(4)]
-        drops = icl.drop_times(task, icl.separate(int(rng.integers(1, 6)), 1, scale, init))
+        heads, rank = int(rng.integers(1, 6)), 1 + int(rng.integers(dim)) * (trial % 3 == 0)
+        drops = icl.drop_times(task, icl.separate(heads, rank, scale, init))
+        assert drops.time.shape == (min(heads * rank, dim),)
         assert np.isfinite(drops.time).all(), (task, scale)
         assert np.all(drops.time >= 0.0)
         assert np.all(drops.margin >= 1.0)

@@ -64,7 +64,6 @@ CASES = [
     (icl.growth_time, (TASK, 0, 1.5, 0.1), "fraction"),
     (icl.growth_time, (RELATED, 0, 0.5, 0.1), "task_covariance"),
     (icl.drop_times, (TASK, icl.merged(5, 1e-3)), "kind"),
-    (icl.drop_times, (TASK, icl.separate(5, 2)), "rank"),
     (icl.drop_times, (TASK, icl.separate(5, attention="softmax")), "attention"),
     (icl.drop_times, (TASK, icl.separate(5, zero_blocks=False)), "zero_blocks"),
     (icl.drop_times, (TASK, None), "start"),

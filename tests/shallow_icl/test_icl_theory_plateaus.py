@@ -131,7 +131,7 @@ def test_spare_pair_of_rows_escapes_at_the_predicted_rate():
     _, eigenvalues = spectrum_of(TASK, weights)
     rate = float(icl.rank_escape_rate(TASK, (0,), 1))
     assert eigenvalues[0] == pytest.approx(-2.0 * rate, rel=1e-12)
-    assert 2.0 * rate == pytest.approx(0.235740, abs=5e-7)  # the spec's number
+    assert 2.0 * rate == pytest.approx(0.235740, abs=5e-7)
     assert float(icl.rank_escape_rate(TASK, (), 1)) == 0.0
 
 

@@ -145,13 +145,13 @@ def test_escape_time_grows_by_the_predicted_wait_a_decade():
     times = np.asarray(icl.escape_time(TASK, [1.0, 0.1, 0.01]))
     rate = math.sqrt(np.sum(np.asarray(TASK.eigenvalues) ** 4))
     np.testing.assert_allclose(times, np.arange(3) * math.log(10.0) / rate, atol=1e-12)
-    assert times[1] == pytest.approx(12.24, abs=5e-3)  # the spec's number
+    assert times[1] == pytest.approx(12.24, abs=5e-3)
     runs = [
         icl.train(TASK, icl.merged(2, s), lr=0.02, steps=2000, log_every=5) for s in (1e-3, 1e-4)
     ]
     level = np.asarray(icl.mid_levels(TASK))[:1]
     first, second = (icl.crossing_times(run.time, run.loss, level)[0] for run in runs)
-    # F13: Euler's growth a step is ln(1 + 2η rate), 0.4 % less than 2η rate.
+    # Euler's growth a step is ln(1 + 2η rate), 0.4 % less than 2η rate.
     assert second - first == pytest.approx(times[1] * 1.0038, rel=1e-3)
 
 

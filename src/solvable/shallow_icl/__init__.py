@@ -19,7 +19,11 @@ from .task import sample as sample
 from .theory import HALF_DROP as HALF_DROP
 from .theory import Conserved as Conserved
 from .theory import Drops as Drops
+from .theory import Flow as Flow
 from .theory import Population as Population
+from .theory import PowerLaw as PowerLaw
+from .theory import SoftmaxModes as SoftmaxModes
+from .theory import TimeLaw as TimeLaw
 from .theory import aligned_weights as aligned_weights
 from .theory import conserved_merged as conserved_merged
 from .theory import conserved_separate as conserved_separate
@@ -32,6 +36,7 @@ from .theory import escape_time as escape_time
 from .theory import fewer_heads as fewer_heads
 from .theory import final_weights as final_weights
 from .theory import fixed_point as fixed_point
+from .theory import flow as flow
 from .theory import growing_mode as growing_mode
 from .theory import growth as growth
 from .theory import growth_time as growth_time
@@ -44,10 +49,13 @@ from .theory import plateau_levels as plateau_levels
 from .theory import plateau_loss as plateau_loss
 from .theory import plateau_losses as plateau_losses
 from .theory import population as population
+from .theory import power_flow as power_flow
 from .theory import rank_escape_rate as rank_escape_rate
+from .theory import softmax_modes as softmax_modes
 from .theory import softmax_rate as softmax_rate
 from .theory import stability as stability
 from .theory import staircase_loss as staircase_loss
+from .theory import time_law as time_law
 from .theory import white_loss as white_loss
 from .theory import white_map as white_map
 from .units import unit_factor as unit_factor

@@ -280,8 +280,6 @@ def prepare(
             raise ValueError(
                 f"{name} must be sequences, not {type(other).__name__}: brute force needs tokens"
             )
-        if start.attention == "softmax" and other.task.lengths == "varied":
-            raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
     task = runs.task
     # The code does not divide by the N that it is trained at; tests may have others.
     unit = float(task.context) if units == "code" and task.lengths == "fixed" else 1.0

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .. import training, validation
+from .. import memory, training, validation
 from ..compiling import stage
 from .run import Data, Logged, Run, Runs, Weigh, checked, chosen_rates, each_run, live, prepared
 from .start import Start
@@ -69,7 +69,7 @@ class MomentProblem(_Problem):
 
 
 class PopulationProblem(_Problem):
-    """Linear attention with zero blocks on the population, in the eigenbasis (Reduction C)."""
+    """Linear attention with zero blocks on the population, in the eigenbasis."""
 
     train: Population
     tests: dict[str, Population]
@@ -84,7 +84,7 @@ class PopulationProblem(_Problem):
 
 
 class AlignedProblem(_Problem):
-    """Merged attention after its escape: M = s·diag(g), D + 1 numbers (Reduction D)."""
+    """Merged attention after its escape: M = s·diag(g), D + 1 numbers."""
 
     train: Population
     tests: dict[str, Population]
@@ -113,19 +113,69 @@ class Asked(eqx.Module):
         parts = (data.tokens, np.asarray(data.x)[:, -1], np.asarray(data.target)[:, -1])
         return cls(*map(stage, parts))
 
+    @staticmethod
+    def held(data: Sequences, heads: int) -> float:
+        """Bytes that a step of training takes."""
+        return 8.0 * data.x.shape[0] * data.x.shape[1] * (3 * data.task.features + 6 * heads)
+
+    def guess(self, params: Params) -> Float[Array, "sequences outputs"]:
+        """``ŷ_q`` of softmax attention."""
+        x, inner = self.tokens, key_query(params)
+        query = jnp.einsum("hbc,pc->pbh", inner, self.query)
+        weight = jax.nn.softmax(jnp.swapaxes(x, 1, 2) @ query, axis=1)  # over the tokens
+        return jnp.einsum("hoa,pah->po", params["value"], x @ weight)
+
+
+class Prefixes(eqx.Module):
+    """What the queries' rows see of sequences at every length: attention to what came before.
+
+    The query of a prefix of m examples is the token m, without its label.
+
+    Attributes:
+        tokens: inputs and labels of every column.
+        target: w·x of every column.
+    """
+
+    tokens: Float[Array, "sequences columns features"]
+    target: Float[Array, "sequences lengths outputs"]
+
+    @classmethod
+    def of(cls, data: Sequences) -> "Prefixes":
+        """Made on the host."""
+        x, y, target = map(np.asarray, (data.x, data.y, data.target))
+        return cls(stage(np.concatenate([x, y], axis=2)), stage(target[:, 1:]))
+
+    @staticmethod
+    def held(data: Sequences, heads: int) -> float:
+        """Bytes that a step of training takes."""
+        count, columns = data.x.shape[:2]
+        return 8.0 * count * columns * heads * (3 * data.task.features + 6 * columns)
+
+    def guess(self, params: Params) -> Float[Array, "sequences lengths outputs"]:
+        """``ŷ_q`` of softmax attention at every length."""
+        tokens, value = self.tokens, params["value"]
+        dim = tokens.shape[2] - self.target.shape[2]
+        asked = jnp.einsum("hbc,pmc->phmb", key_query(params), tokens[:, 1:, :dim])
+        shown = jnp.einsum("hoa,pna->phon", value, tokens)
+        # The query itself is seen without its label; what comes after it is not seen.
+        own = jnp.einsum("phmb,pmb->phm", asked[..., :dim], tokens[:, 1:, :dim])
+        told = jnp.einsum("hoa,pma->phom", value[..., :dim], tokens[:, 1:, :dim])
+        scores = jnp.einsum("phmb,pnb->phmn", asked, tokens)
+        before = np.tri(*scores.shape[2:], dtype=bool)[None, None]
+        scores = jnp.where(before, scores, -jnp.inf)
+        weight = jax.nn.softmax(jnp.concatenate([scores, own[..., None]], axis=3), axis=3)
+        others = jnp.einsum("phmn,phon->pmo", weight[..., :-1], shown)
+        return others + jnp.einsum("phm,phom->pmo", weight[..., -1], told)
+
 
 class QueryRowProblem(_Problem):
-    """Softmax attention on a data set: live weights, and only the query's row of the attention."""
+    """Softmax attention on a data set: live weights, and only the queries' rows of attention."""
 
-    train: Asked
-    tests: dict[str, Asked]
+    train: Asked | Prefixes
+    tests: dict[str, Asked | Prefixes]
 
-    def _loss(self, moments: Asked, params: Params) -> Float[Array, ""]:
-        x, inner = moments.tokens, key_query(params)
-        query = jnp.einsum("hbc,pc->pbh", inner, moments.query)
-        weight = jax.nn.softmax(jnp.swapaxes(x, 1, 2) @ query, axis=1)  # over the tokens
-        guess = jnp.einsum("hoa,pah->po", params["value"], x @ weight)
-        return jnp.mean((guess - moments.target) ** 2)
+    def _loss(self, moments: Asked | Prefixes, params: Params) -> Float[Array, ""]:
+        return jnp.mean((moments.guess(params) - moments.target) ** 2)
 
 
 def train(
@@ -253,8 +303,13 @@ def _with_zeros(params: Mapping[str, np.ndarray], outputs: int, dim: int) -> dic
     return parts | {"key": pad(params["key"], 3, 0, outputs), "query": params["query"]}
 
 
+def _rows(data: Sequences) -> type[Asked] | type[Prefixes]:
+    """What softmax attention is shown of sequences."""
+    return Prefixes if data.task.lengths == "varied" else Asked
+
+
 def _data_problem(data: Sequences | Statistics, runs: Runs, blocks: str) -> Built:
-    """Reduction A or B; for softmax the query's row."""
+    """On the moments of a data set; for softmax on the queries' rows."""
     task, factor = runs.task, runs.factor
 
     def weigh(logged: Logged) -> Logged:
@@ -263,15 +318,17 @@ def _data_problem(data: Sequences | Statistics, runs: Runs, blocks: str) -> Buil
 
     softmax = runs.start.attention == "softmax"
     for name, other in {"data": data, **runs.tests}.items():
-        varied = not isinstance(other, Sequences) or other.task.lengths == "varied"
-        if softmax and varied:
-            raise ValueError(f"{name} must be sequences of fixed length for softmax attention")
+        if softmax:
+            if not isinstance(other, Sequences):
+                raise ValueError(f"{name} must be sequences for softmax attention, not {other!r}")
+            held = _rows(other).held(other, runs.start.heads)
+            memory.refuse("sequences", len(other), held * len(runs.seeds) * len(runs.rates))
         if isinstance(other, Statistics) and other.blocks != blocks:
             raise ValueError(f"{name} must be statistics with blocks {blocks!r}, not {other!r}")
 
     def seen(data: Any) -> Any:
         if softmax:
-            return Asked.of(data)
+            return _rows(data).of(data)
         if isinstance(data, Sequences):
             data = statistics(data, blocks)  # pyright: ignore[reportArgumentType]
         return data.moments
@@ -290,7 +347,7 @@ def _data_problem(data: Sequences | Statistics, runs: Runs, blocks: str) -> Buil
 
 
 def _population_problem(runs: Runs, blocks: str) -> Built:
-    """Reduction C or D."""
+    """On the population: all weights, or what is left of them after the escape."""
     task, factor = runs.task, runs.factor
     basis = np.eye(task.dim) if task.basis is None else np.asarray(task.basis)
     for name, test in runs.tests.items():
@@ -329,7 +386,7 @@ def _population_problem(runs: Runs, blocks: str) -> Built:
             return problem, {name: stage(x) for name, x in weights.items()}
         if not moments.is_diagonal:
             raise ValueError("task_covariance must be None when blocks is 'aligned'")
-        # F12: only the growing mode, w₂ and W₁ m in equal parts, survives the escape.
+        # Only the growing mode, w₂ and W₁ m in equal parts, survives the escape.
         direction = np.asarray(moments.cross) / np.linalg.norm(moments.cross)
         modes = np.einsum("nhdd,d->nh", weights["key_query"], direction)
         size = 0.5 * np.linalg.norm(weights["value"][:, :, 0, 0] + modes, axis=1)

@@ -305,6 +305,7 @@ def sample(
     *,
     seed: int = 0,
     antithetic: bool = False,
+    query_flip: bool = False,
     centred: bool = False,
     whitened: bool = False,
 ) -> Sequences:
@@ -319,6 +320,9 @@ def sample(
         seed: the same seed gives the same data set.
         antithetic: the second half repeats the first with w → −w and all labels negated. The zero
             blocks of the weights then stay exactly zero in training.
+        query_flip: every sequence comes with its copy at −x_q, whose target is negated; with
+            `antithetic` these two are repeated with −w, four to a draw, and E y_q X̄ is exactly
+            zero. For fixed lengths only, where the query is no example.
         centred: subtract from x its mean over the sequences, position by position, as the
             published code does.
         whitened: make the sample of task vectors exactly centred and white (times C), as the
@@ -339,36 +343,52 @@ def sample(
             "antithetic needs an even number of sequences, each with a fresh task "
             f"(in_context 1), not {count} with in_context {task.in_context:g}"
         )
-    fresh = round(task.in_context * count)
-    if whitened and (count // (1 + antithetic) <= task.dim * task.outputs or fresh < count):
+    copies = (1 + antithetic) * (1 + query_flip)
+    if query_flip and count % copies:
+        raise ValueError(f"query_flip needs a multiple of {copies} sequences here, not {count}")
+    if query_flip and task.lengths == "varied":
         raise ValueError(
-            f"whitened needs more than {task.dim * task.outputs} sequences, each with a fresh "
-            f"task, not {count} with in_context {task.in_context:g}"
+            "lengths must be fixed for query_flip, not 'varied': the query of a prefix is an "
+            "example of the longer ones"
+        )
+    drawn = count // copies
+    fresh = round(task.in_context * drawn)
+    if whitened and (drawn <= task.dim * task.outputs or fresh < drawn):
+        raise ValueError(
+            f"whitened needs more than {task.dim * task.outputs * copies} sequences, each with a "
+            f"fresh task, not {count} with in_context {task.in_context:g}"
         )
     entries = count * (int(task.context) + 1) * (task.dim + 3 * task.outputs)
     memory.refuse("sequences", count, 24.0 * entries)
     # One stream for each kind of number, so that no option changes the others' draws.
     draw = [np.random.default_rng([validation.whole("seed", seed), k]) for k in range(4)]
-    half = count // 2 if antithetic else count
     columns = int(task.context) + 1
-    x = draw[0].standard_normal((half, columns, task.dim))
+    x = draw[0].standard_normal((drawn, columns, task.dim))
     x *= np.sqrt(np.asarray(task.eigenvalues, float))
     if task.basis is not None:
         x = x @ np.asarray(task.basis, float).T
-    w = draw[1].standard_normal((half, task.dim, task.outputs))
-    noise = float(task.noise) * draw[2].standard_normal((half, columns, task.outputs))
-    if centred:
-        x -= x.mean(axis=0)
+    w = draw[1].standard_normal((drawn, task.dim, task.outputs))
+    noise = float(task.noise) * draw[2].standard_normal((drawn, columns, task.outputs))
+    if centred:  # a query that is flipped has mean zero already
+        shown = columns - query_flip
+        x[:, :shown] -= x[:, :shown].mean(axis=0)
     if whitened:
-        w = _whiten(w.reshape(half, -1), antithetic).reshape(w.shape)
+        w = _whiten(w.reshape(drawn, -1), copies, antithetic).reshape(w.shape)
     if task.task_covariance is not None:
         w = _root(np.asarray(task.task_covariance, float)) @ w
     w[fresh:] = np.asarray(task.fixed, float)[:, None]
     target = x @ w
     y = draw[3].standard_normal(target.shape) if task.labels == "noise" else target + noise
+    if query_flip:
+        x, y, target = (np.concatenate([part, _asked_at_minus(part)]) for part in (x, y, target))
     if antithetic:
         x, y, target = (np.concatenate(p) for p in ((x, x), (y, -y), (target, -target)))
     return Sequences(task, x, y, target)
+
+
+def _asked_at_minus(part: np.ndarray) -> np.ndarray:
+    """Sequences with the last column negated."""
+    return np.concatenate([part[:, :-1], -part[:, -1:]], axis=1)
 
 
 def _root(matrix: np.ndarray, power: float = 0.5) -> np.ndarray:
@@ -376,11 +396,9 @@ def _root(matrix: np.ndarray, power: float = 0.5) -> np.ndarray:
     return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T
 
 
-def _whiten(vectors: np.ndarray, antithetic: bool) -> np.ndarray:
-    """Mean zero and unbiased covariance one, exactly, with the negatives where there are any."""
-    if antithetic:  # ±vectors have mean zero already
-        covariance = 2.0 * vectors.T @ vectors / (2 * len(vectors) - 1)
-    else:
+def _whiten(vectors: np.ndarray, copies: int, antithetic: bool) -> np.ndarray:
+    """Mean zero and unbiased covariance one, exactly, of all copies, negatives or not."""
+    if not antithetic:  # ±vectors have mean zero already
         vectors = vectors - vectors.mean(axis=0)
-        covariance = vectors.T @ vectors / (len(vectors) - 1)
+    covariance = copies * vectors.T @ vectors / (copies * len(vectors) - 1)
     return vectors @ _root(covariance, -0.5)

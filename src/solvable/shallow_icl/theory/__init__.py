@@ -9,6 +9,8 @@ from ._drops import drop_times as drop_times
 from ._escape import escape_rate as escape_rate
 from ._escape import escape_time as escape_time
 from ._escape import softmax_rate as softmax_rate
+from ._flow import Flow as Flow
+from ._flow import flow as flow
 from ._growth import HALF_DROP as HALF_DROP
 from ._growth import drop_fraction as drop_fraction
 from ._growth import growth as growth
@@ -29,7 +31,13 @@ from ._population import population as population
 from ._rank import final_weights as final_weights
 from ._rank import rank_escape_rate as rank_escape_rate
 from ._rate import largest_rate as largest_rate
+from ._softmax import SoftmaxModes as SoftmaxModes
+from ._softmax import softmax_modes as softmax_modes
 from ._staircase import staircase_loss as staircase_loss
+from ._time_law import PowerLaw as PowerLaw
+from ._time_law import TimeLaw as TimeLaw
+from ._time_law import power_flow as power_flow
+from ._time_law import time_law as time_law
 from ._white import growing_mode as growing_mode
 from ._white import half_rise_time as half_rise_time
 from ._white import white_loss as white_loss

@@ -272,6 +272,19 @@ class Head:
         grow = np.exp(self.c * s)
         return Head(self.size * v, self.a * grow, self.b / grow, self.c)
 
+    def clock(self, t: float) -> float:
+        """``s = ∫ v dt/τ`` from here to a time t ≤ T."""
+        path, mirrored, endless = self._solved
+        if path is None:
+            return self.v * t
+        s, _ = path.at(t * self.size, halted=endless)
+        return -s if mirrored else s
+
+    @property
+    def falls(self) -> bool:
+        """Whether it blows up at s → −∞, with ``k = −q``: B grows, and A is left behind."""
+        return self._solved[1]
+
     def without(self, place: int) -> "Head":
         """The head once a direction has been learned: it does not see that any more."""
         return Head(self.v, *(np.delete(x, place) for x in (self.a, self.b, self.c)))

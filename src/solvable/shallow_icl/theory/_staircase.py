@@ -16,7 +16,7 @@ _SEED = 1e-6  # of its final size: what a head that grows later is taken as; 1e-
 
 
 def staircase_loss(task: Task, times: Any, t: Any) -> Float[Array, "..."]:
-    r"""The loss that falls from plateau to plateau, each drop by one head that grows as in F22.
+    r"""The loss that falls from plateau to plateau, each drop by one head that grows.
 
     ``L(t) = L* + Σ_d (λ_d/γ_d) (1 − x_d³)²``, where ``x_d = v/v*`` follows ``τ v̇ = λ²v² − λ³γv⁵``
     and passes the middle of its drop at the time given.
