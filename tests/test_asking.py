@@ -116,8 +116,8 @@ def test_what_cannot_be_answered_is_refused_in_one_sentence(lab, given, sentence
 
 
 def test_a_lab_without_questions_says_so():
-    with pytest.raises(ValueError, match="shallow_icl has no description yet"):
-        solvable.lab("shallow_icl").ask()
+    with pytest.raises(ValueError, match="msfr has no description yet"):
+        Lab(PAPERS["msfr"]).ask()
 
 
 def test_a_description_is_checked_when_it_is_made():

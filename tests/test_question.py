@@ -17,6 +17,7 @@ from solvable.question import (
     brief,
     fields,
     file,
+    flag,
     interval,
     parameters,
     real,
@@ -286,3 +287,34 @@ def test_a_file_is_its_path_and_a_part_of_its_checksum(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="table must be the file that was asked about, but 'in/a"):
         asked.settled()
     assert WideAsked().changed(table=path).settled().wide.table.startswith(str(path))
+
+
+@dataclass(frozen=True)
+class Switched(Group):
+    """What may be on."""
+
+    size: int | None = whole(None, "N", "size", 1)
+    loud: bool = flag("whether it is loud")
+    deep: bool | None = flag("whether it is deep", None, by=("size", {GIVEN: False}))
+
+
+@dataclass(frozen=True)
+class SwitchedAsked(Question):
+    """All of it."""
+
+    switched: Switched = field(default_factory=Switched)
+
+
+def test_a_flag_is_true_or_false_and_captions_name_it_where_it_is_true():
+    asked = SwitchedAsked().changed(size=3, loud=True)
+    assert asked.settled().switched == Switched(3, True, False)
+    assert asked.settled().caption() == "N = 3, loud"
+    assert asked.changed(deep=True).settled().caption() == "N = 3, loud, deep"
+    assert SwitchedAsked.of(json.dumps(asked.document())) == asked
+    for given, sentence in (
+        ({"loud": 1}, "loud must be true or false, not 1"),
+        ({"loud": None}, "loud must be true or false, not None"),
+        ({"deep": True}, "deep needs size"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            SwitchedAsked().changed(**given).settled()

@@ -47,7 +47,7 @@ class Lab:
             gives a function of times (of no time, where it has no axis) to variables; of one that
             trains, which gives a `Training`.
             An optional `facts` of a question gives single numbers with what they are, an optional
-            `derived` of a dataset more variables.
+            `derived` of a dataset, which has the question in its attributes, more variables.
         witnesses: who answers, by name; the first that trains is what others are judged by.
         shown: the columns of tables, with their headings.
         ends: columns of the table of where each run ends.
@@ -59,6 +59,7 @@ class Lab:
             told otherwise, where they can be.
         documented: variables with axes of their own along time that JSON documents have, too.
         law: what `solvable fit` and `solvable plan` know it by.
+        absent: figures of the paper that are not at hand, with why, by their names there.
     """
 
     paper: Paper
@@ -74,6 +75,7 @@ class Lab:
     spread: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     documented: tuple[str, ...] = ()
     law: LabLaw | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.question is None:
@@ -297,7 +299,8 @@ class Lab:
         built = self._witness(witness, question)
         coords: dict[str, Any] = {}
         if who.axis == "time" and at is None:
-            at = (self.times if points is None else replace(self.times, points=points)).grid()
+            times = self.times if points is None else replace(self.times, points=points)
+            at = times.of(question).grid()
         if who.axis:
             place = np.atleast_1d(built.grid(points or 50) if at is None else real("at", at))
             if place.ndim != 1 or not place.size:
@@ -329,14 +332,13 @@ class Lab:
     ) -> "xr.Dataset":
         """A dataset with what it is the answer to, by whom, over what, and what computed it."""
         who = self.witnesses[witness]
+        asked = {"lab": self.name, "witness": witness, "question": json.dumps(question.document())}
         derived = getattr(self._module, "derived", None)
-        data = derived(data) if derived else data
+        data = derived(data.assign_attrs(asked)) if derived else data
         title = who.told(question) if who.told else who.title.format(**question.flat())
         return data.assign_attrs(
-            lab=self.name,
-            witness=witness,
+            **asked,
             title=title,
-            question=json.dumps(question.document()),
             caption=question.caption(self.taken(witness)),
             over=over or who.axis or next((n for n in who.over if n in data.dims), ""),
             remark=who.remark(question) if who.remark else "",

@@ -65,14 +65,16 @@ class Axes:
     Attributes:
         shows: the variable that is drawn, for every run.
         label: of its axis, in the paper's symbols.
-        log: which axes are logarithmic, of "xy".
+        log: which axes are logarithmic, of "xy"; if neither, both where times are spaced in log.
         beside: variables that are drawn in it as well, by dashed lines.
+        levels: variables along another axis, whose values are marked by horizontal lines.
     """
 
     shows: str = "loss"
     label: str = "L"
     log: str = "xy"
     beside: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

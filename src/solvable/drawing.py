@@ -30,6 +30,7 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
     shown = [axes for axes in lab.axes if any(axes.shows in data for data in found)]
     figure, places = panels(len(shown))
     for axes, place in zip(shown, places, strict=True):
+        axes = _spaced(axes, found)
         _dressed(place, axes)  # first: empty axes cannot become logarithmic
         for k, data in enumerate(found):
             if axes.shows in data:
@@ -38,9 +39,35 @@ def answers(lab: Lab, found: "Sequence[xr.Dataset]") -> "matplotlib.figure.Figur
                 if spread := [dim for dim in data[axes.shows].dims if dim in fields(lab.described)]:
                     spread = [dim for dim in spread if dim != data.attrs["over"]]
                 _spread(place, data, axes, spread, shade, lab, len(found) > 1)
+        _levelled(place, axes, found)
         _named(figure, place)
+        _few_ticks(place)
     _titled(figure, lab, caption_of(found))
     return figure
+
+
+def _spaced(axes: Axes, found: "Sequence[xr.Dataset]") -> Axes:
+    """A panel with even axes has logarithmic ones where most times lie in the first tenth."""
+    if axes.log:
+        return axes
+    times = [data.time.values for data in found if "time" in data.coords]
+    early = [np.mean(time < 0.1 * time.max()) > 0.5 for time in times]
+    return replace(axes, log="xy" if any(early) else "")
+
+
+def _levelled(place: Any, axes: Axes, found: "Sequence[xr.Dataset]") -> None:
+    """Levels, each once, under one label for all of a variable."""
+    for name in axes.levels:
+        seen = [data[name] for data in found if name in data]
+        values = np.unique(np.concatenate([np.ravel(x) for x in seen])) if seen else ()
+        for k, level in enumerate(values):
+            words = {} if k else {"label": seen[0].attrs.get("long_name", name)}
+            place.axhline(level, zorder=0.0, **LAW, **words)
+
+
+def _legend(place: Any, **where: Any) -> None:
+    """What hides the levels behind it."""
+    place.legend(fontsize=8.0, frameon=True, framealpha=1.0, edgecolor="none", **where)
 
 
 def _spread(
@@ -54,9 +81,13 @@ def _spread(
         axes = replace(axes, log=axes.log.replace("x", ""))
     if not lab.witnesses[witness].trains:
         witness = "theory"
+    lone = witness == "theory" and not named
+    alone = {"linestyle": "-"} if lone else {}  # dashes are for what lies on training
     if not spread:
+        named = named or any(name in data for name in axes.levels)
         named = named or any(name in data and over in data[name].dims for name in axes.beside)
-        _drawn(place, x, witness, axes, shade, data.attrs["witness"] if named else "", over)
+        label = data.attrs["witness"] if named else ""
+        _drawn(place, x, witness, axes, shade, label, over, alone)
     else:
         known, flat = fields(lab.described), x.stack(cell=spread)
         first = x[spread[0]].values.tolist()
@@ -65,12 +96,10 @@ def _spread(
             told = zip(spread, values, strict=True)
             label = ", ".join(f"{known[n].symbol or n} = {v:g}" for n, v in told)
             line, hue = flat.isel(cell=k, drop=True), first.index(values[0])
-            label, look = f"{witness}, {label}" * named or label, {}
+            label, look = f"{witness}, {label}" * named or label, alone
             if len(spread) > 1:  # a colour for each value of the first field, a dash of the others
                 look = {"linestyle": _DASHES[(k % (len(flat.cell) // len(first))) % len(_DASHES)]}
             _drawn(place, line, witness, axes, shade + hue, label, over, look)
-    if over != "time":
-        _few_ticks(place)
     for name in axes.beside:
         if name in data and over in data[name].dims:
             label = data[name].attrs.get("long_name", name)
@@ -88,13 +117,16 @@ def _is_short(values: np.ndarray) -> bool:
 def _symbol(lab: Lab, over: str) -> str:
     known = fields(lab.described)
     heading = str(lab.shown.get(over, over))
-    return "$t$" if over == "time" else known[over].symbol if over in known else heading
+    if over == "time":  # which may be a field's name, too
+        return heading if over in lab.shown else "$t$"
+    return known[over].symbol if over in known else heading
 
 
 def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     """What every witness says of the loss; and the gaps, with what each is allowed."""
     figure, (left, right) = panels(2)
     axes = next((axes for axes in lab.axes if axes.shows == "loss"), Axes())
+    axes = _spaced(axes, [data])
     names = [str(name) for name in data.witness.values]
     _dressed(left, axes)
     shades = {name: _COLOUR.get(name, 3 + k) for k, name in enumerate(names)}
@@ -102,7 +134,8 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
         _drawn(left, data.loss.sel(witness=name), name, axes, shades[name], name)
     if "single" in data:
         _drawn(left, data.single, "first seed", axes, shades[data.attrs["first"]], "first seed")
-    left.legend(fontsize=8.0)
+    _levelled(left, axes, [data])
+    _legend(left)
     time = data.time.values
     for name in names:
         if name == data.attrs["first"]:
@@ -115,11 +148,12 @@ def compared(lab: Lab, data: "xr.Dataset") -> "matplotlib.figure.Figure":
     right.plot([], [], color="0.35", linestyle=":", label="what it is allowed")
     right.set_xscale("log")
     right.set_yscale("log")
-    right.set_xlabel("$t$")
+    for place in (left, right):
+        place.set_xlabel(_symbol(lab, "time"))
     right.set_ylabel(f"relative gap to {data.attrs['first']}")
     low, high = right.get_ylim()
     right.set_ylim(low * (low / high) ** 0.35, high)  # room for the legend
-    right.legend(fontsize=8.0, loc="lower left")
+    _legend(right, loc="lower left")
     for place in (left, right):
         _few_ticks(place)
     _titled(figure, lab, data.attrs["caption"])
@@ -176,11 +210,12 @@ def _few_ticks(place: Any) -> None:
     """Along a logarithmic axis of less than two decades, numbers at 1, 2 and 5 only."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    low, high = place.get_xlim()
-    if place.get_xscale() == "log" and high < 100.0 * low:
-        place.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        place.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        place.xaxis.set_minor_formatter(NullFormatter())
+    for axis in (place.xaxis, place.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high < 100.0 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
 
 
 def _named(figure: Any, place: Any) -> None:
@@ -188,9 +223,9 @@ def _named(figure: Any, place: Any) -> None:
     many = len(place.get_legend_handles_labels()[0])
     if many > _LONG:
         figure.set_figwidth(figure.get_figwidth() + 1.4)
-        place.legend(fontsize=8.0, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        _legend(place, loc="center left", bbox_to_anchor=(1.0, 0.5))
     elif many:
-        place.legend(fontsize=8.0)
+        _legend(place)
 
 
 def _titled(figure: Any, lab: Lab, caption: str) -> None:

@@ -42,6 +42,7 @@ class Parameter:
         spread: whether it may be several values at once, an axis of the answer: a tuple.
         row: whether it may be a row of numbers, which is one value: a tuple.
         file: whether it is the path of a file; once settled, "PATH#" and a part of its checksum.
+        flag: whether it is true or false; captions name it where it is true.
     """
 
     symbol: str
@@ -59,6 +60,7 @@ class Parameter:
     spread: bool = False
     row: bool = False
     file: bool = False
+    flag: bool = False
 
     @property
     def table(self) -> tuple[tuple[str, ...], dict[tuple[Any, ...], Any]]:
@@ -100,6 +102,10 @@ class Parameter:
             if not isinstance(value, str | os.PathLike) or not str(value):
                 raise ValueError(f"{name} must be the path of a file, not {spoken(value)}")
             return str(value)
+        if self.flag:
+            if type(value).__name__ not in ("bool", "bool_"):
+                raise ValueError(f"{name} must be true or false, not {spoken(value)}")
+            return bool(value)
         if self.words:
             if not isinstance(value, str) or value not in self.words:
                 allowed = ", ".join(self.words)
@@ -250,6 +256,11 @@ def file(doc: str, **more: Any) -> Any:
     return _field(None, Parameter("", doc, file=True, **more))
 
 
+def flag(doc: str, default: bool | None = False, **more: Any) -> Any:
+    """A field that is true or false."""
+    return _field(default, Parameter("", doc, flag=True, **more))
+
+
 def _field(default: Any, parameter: Parameter) -> Any:
     return dataclasses.field(default=default, metadata={"parameter": parameter})
 
@@ -388,6 +399,9 @@ class Question:
         for name in known if names is None else names:
             parameter, value = known[name], flat[name]
             if value is None or (parameter.quiet and value == usual[name]):
+                continue
+            if parameter.flag:
+                told += [parameter.symbol or name] * value
                 continue
             short = _exact(value) if value != usual[name] else brief(value)
             if parameter.file:

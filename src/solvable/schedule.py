@@ -59,6 +59,10 @@ class Times(Group):
         replace(limits["t_max"], low=first).checked("t_max", self.t_max)
         super().__post_init__()
 
+    def of(self, question: Question) -> "Times":
+        """These times, for a settled question on which some of them may depend."""
+        return self
+
     def grid(self) -> list[float]:
         """The times; the first and the last are exactly those asked for."""
         import numpy as np

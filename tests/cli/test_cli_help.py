@@ -33,6 +33,7 @@ COMMANDS = (
     ["train", "deep_icl"],
     ["compare"],
     ["compare", "msfr"],
+    ["compare", "shallow_icl"],
     ["compare", "single_location"],
     ["compare", "deep_icl"],
     ["fit"],

@@ -25,17 +25,18 @@ def test_list_tells_every_lab_with_its_paper_as_json(solvable):
     assert (asked["task"]["alpha"]["low"], asked["task"]["alpha"]["symbol"]) == (1.0, "α")
     assert list(witnesses) == ["theory", "reduced", "tokens"]
     by_name = {lab["name"]: lab for lab in labs}
-    undescribed = by_name["shallow_icl"]
-    assert (undescribed["question"], undescribed["witnesses"]) == ({}, {})
+    shallow = by_name["shallow_icl"]
+    assert list(shallow["not_at_hand"]) == ["Fig. 7", "Fig. 8", "Fig. 10", "Fig. 13"]
+    assert shallow["question"]["sample"]["antithetic"]["flag"] is True
     deep = by_name["deep_icl"]
     assert deep["question"]["task"]["context"]["default"] == "inf"
     assert deep["question"]["model"]["depth"]["spread"] is True
     axes = {name: (who["axis"], who["over"]) for name, who in deep["witnesses"].items()}
     assert axes["theory"] == ("time", ["depth"])
     assert axes["optimum"] == ("", ["width", "context", "alpha", "depth"])
+    assert labs[0].pop("not_at_hand") == {}
     counts = labs[0].pop("counts")
     assert sum(counts.values()) == len(claims)
-    assert "regression" not in labs[-1]["counts"]
     assert labs[0] == {
         "name": "msfr",
         "title": "A Solvable Attention for Neural Scaling Laws",
@@ -56,6 +57,7 @@ def test_list_fits_a_terminal_of_80_columns(solvable, monkeypatch):
     assert max(map(len, lines)) <= 80
     assert any("A Solvable Attention for Neural Scaling Laws" in line for line in lines)
     assert any("Bochen Lyu, Di Wang, Zhanxing Zhu" in line for line in lines)
+    assert any(line.startswith("not at hand: Fig. 7, Fig. 8, Fig. 10, Fig. 13") for line in lines)
 
 
 def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
@@ -66,8 +68,6 @@ def test_list_shows_what_a_figure_claims(solvable, monkeypatch):
     assert "/data-gamma-0.5 corrects what is printed (Eq. (105); Table 2 has the right" in out
     assert "Settings at the default size, which --set changes: seed = 0, " in out
     assert "msfr/fig3" not in out
-    out = " ".join(solvable("list", "single_location/stability").out.split())
-    assert "critical-400-10" not in out  # a regression value
     out = " ".join(solvable("list", "deep_icl/width").out.split())
     assert "[Known not to hold.]" in out
     (lab,) = json.loads(solvable("list", "msfr/window", "--json").out)["labs"]

@@ -4,12 +4,11 @@ import matplotlib
 import pytest
 
 import solvable as solvable_package
-from solvable.cli.picture import draw
+from solvable.cli.picture import saved
 from solvable.drawing import answers
 from solvable.style import COLOURS, figure_style
 
 OPENINGS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
-CURVE = ([0.0, 0.1, 1.0, 10.0], {"": [2.0, 1.0, 0.5, 0.0]})
 
 
 @pytest.mark.parametrize("kind", OPENINGS)
@@ -21,22 +20,17 @@ def test_a_picture_is_of_the_kind_its_name_says(solvable, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", OPENINGS)
-def test_the_same_curve_gives_the_same_picture(kind):
-    assert draw(*CURVE, kind) == draw(*CURVE, kind)
+def test_the_same_answer_gives_the_same_picture(kind):
+    one, two = (saved(kind, lambda: pictured(at=[1.0, 10.0], depth=2, dim=8)) for _ in range(2))
+    assert one == two
 
 
 def test_points_without_a_logarithm_are_left_out():
-    time, loss = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 2.0, 0.0, math.inf, math.nan, 1.0]
-    assert draw(time, {"": loss}, "svg") == draw([1.0, 5.0], {"": [2.0, 1.0]}, "svg")
-
-
-def test_a_curve_without_a_logarithm_gives_empty_axes():
-    assert draw([0.0, 1.0], {"": [1.0, 0.0]}, "svg").startswith(OPENINGS["svg"])
-
-
-def test_several_curves_have_a_legend():
-    one, two = ({name: [2.0, 1.0] for name in names} for names in (["a"], ["a", "b"]))
-    assert len(draw([1.0, 2.0], two, "svg")) > len(draw([1.0, 2.0], one, "svg"))
+    data = solvable_package.lab("msfr").ask(num_tasks=3, at=[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    data = data.assign(loss=("time", [3.0, 0.0, math.inf, math.nan, 1.0, 0.5]))
+    (axes,) = answers(solvable_package.lab("msfr"), [data]).axes
+    assert axes.lines[0].get_xdata().tolist() == [4.0, 5.0]
+    assert axes.lines[0].get_marker() == "o"  # few points are marked
 
 
 def pictured(**asked):
@@ -68,6 +62,29 @@ def test_two_fields_are_told_apart_by_colour_and_dash_beside_the_panel():
     assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
     title = figure.get_suptitle().replace("\xa0", " ")
     assert all("=" in part for line in title.split("\n") for part in line.strip(", ").split(", "))
+
+
+def test_levels_are_lines_and_axes_follow_the_spacing_of_times():
+    lab = solvable_package.lab("shallow_icl")
+    given = {"witness": "reduced", "dim": 2, "context": 5, "steps": 400}
+    for more, scale in (({}, "linear"), ({"log_points": 20}, "log")):
+        data = lab.ask(**given, **more)
+        (axes,) = answers(lab, [data]).axes
+        assert (axes.get_xscale(), axes.get_yscale()) == (scale, scale)
+        levels = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == ":"]
+        assert sorted(levels) == sorted(data.plateau.values.tolist())
+        assert axes.get_xlabel() == "t/τ"
+        names = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert names == ["reduced", "plateau"]  # the levels are one entry
+
+
+def test_a_theory_alone_is_a_whole_line_and_dashed_where_it_lies_on_training():
+    lab = solvable_package.lab("shallow_icl")
+    asked = {"dim": 2, "context": 5, "steps": 400, "model": "merged"}
+    both = [lab.ask(witness=name, **asked) for name in ("theory", "reduced")]
+    for found, looks in ((both[:1], ["-"]), (both, ["--", "-"])):
+        (axes,) = answers(lab, found).axes
+        assert [line.get_linestyle() for line in axes.lines] == looks
 
 
 def test_the_style_ends_with_its_block():

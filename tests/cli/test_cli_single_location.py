@@ -1,6 +1,7 @@
 """``solvable solve single_location`` and ``solvable train single_location``."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     ]
     assert lines[4].split() == ["run", "last", "L", "κ", "ν", "θ", "η", "ρ", "distance"]
     assert "8 of 9 runs; --json tells them all" in lines
-    assert ["step", "t", "L(t)", "|κ|", "|ν|", "distance"] in [line.split() for line in lines]
+    assert ["step", "t", "L(t)", "distance"] in [line.split() for line in lines]
     run = sl.train(TASK, sl.sphere(TASK, 9), lam=0.1, lr=4e-3, steps=20)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -189,4 +190,54 @@ def test_the_tables_are_of_80_columns_and_csv_holds_every_bit(solvable, tmp_path
     assert max(map(len, out.splitlines())) <= 80
     out = solvable("train", "single_location", *words, "--lam-decay", 1e-4).out
     assert max(map(len, out.splitlines())) <= 80
-    assert ["step", "t", "λ", "L(t)", "|κ|", "|ν|", "distance"] in map(str.split, out.splitlines())
+    assert ["step", "t", "λ", "L(t)", "distance"] in map(str.split, out.splitlines())
+
+
+def curve(out):
+    """The headings of the curve's table, and its last row."""
+    lines = out.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.split()[:1] == ["step"])
+    headings = [re.sub(r"(\d) ", r"\1_", x) for x in re.split(r" {2,}", lines[first].strip())]
+    headings = [x.replace(", ", ",") for x in headings]
+    rows = [line.split() for line in lines[first + 2 :] if " of " not in line]
+    return headings, dict(zip(headings, rows[-1], strict=True))
+
+
+def test_the_table_averages_over_the_runs_of_one_end_only(solvable, monkeypatch):
+    """From the sphere runs come to two ends: |κ| there is near 1, or 0, and never in between."""
+    monkeypatch.setenv("COLUMNS", "100")
+    task, words = sl.Task(dim=80, length=10), ("train", "single_location", "--dim", 80)
+    out = solvable(*words, "--start", "sphere", "--runs", 6, "--steps", 5000).out
+    run = sl.train(task, sl.sphere(task, 6), lam=0.1, lr=4e-3, steps=5000)
+    good = run.outcome.end == "oracle"
+    assert 0 < good.sum() < 6
+    headings, last = curve(out)
+    told = [f"|κ|,{good.sum()}_oracle", f"|η|,{(~good).sum()}_swapped", f"|ν|,{good.sum()}_oracle"]
+    assert headings == ["step", "t", "L(t)", *told]
+    wanted = [np.abs(run.kappa)[good], np.abs(run.eta)[~good], np.abs(run.nu)[good]]
+    told = [float(last[name]) for name in headings[3:]]
+    assert told == pytest.approx([x[:, -1].mean() for x in wanted], abs=6e-4)  # three digits
+    for width, kept in ((80, 5), (60, 4)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = solvable(*words, "--start", "sphere", "--runs", 6, "--steps", 5000).out
+        assert curve(out)[0] == headings[:kept]
+        assert max(map(len, out.splitlines())) <= width
+    monkeypatch.setenv("COLUMNS", "80")
+    # Of runs that are on their way there are no such means, however many have come to an end.
+    sphere = (*words, "--start", "sphere", "--runs", 6, "--steps", 1500)
+    run = sl.train(task, sl.sphere(task, 6), lam=0.1, lr=4e-3, steps=1500)
+    assert 0 < run.outcome.counts["undecided"] < 6
+    assert curve(solvable(*sphere).out)[0] == ["step", "t", "L(t)", "distance"]
+    data = document(solvable(*sphere, "--json"))
+    assert not {"oracle_kappa", "oracle_nu", "swapped_eta", "mean_kappa"} & set(data)
+    assert data["mean_distance"] == pytest.approx(np.asarray(run.distance).mean(0).tolist())
+    # One run at the swapped minimum is not told as one at the oracle.
+    one = (*words, "--eta", 0.5, "--theta", 0.5, "--steps", 5000, "--json")
+    data = document(solvable(*one))
+    assert data["eta"][0][-1] > 0.99
+    assert not {"oracle_kappa", "oracle_nu", "swapped_eta"} & set(data)
+    assert data["mean_kappa"] == data["abs_kappa"][0]
+    # On the manifold there is one end but for the sign, and of one run there is no mean.
+    for more in (("--runs", 6), ("--start", "sphere", "--runs", 1)):
+        out = solvable(*words, "--steps", 5, *more).out
+        assert curve(out)[0] == ["step", "t", "L(t)", "|κ|", "|ν|", "distance"]

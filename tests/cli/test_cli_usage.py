@@ -47,7 +47,6 @@ SENTENCES = [
         "train msfr --optimizer adamw --with theory",
         "optimizer must be gd for the theory, not adamw",
     ),
-    ("compare shallow_icl", "shallow_icl has no description yet, which compare needs"),
     ("compare msfr --points 1", "points must be a whole number, at least 2, not 1"),
     ("compare msfr --steps 0", "steps must be a whole number, at least 1, not 0"),
     ("completion", "shell must be given; see solvable completion --help"),

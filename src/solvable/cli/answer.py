@@ -90,7 +90,7 @@ class Answer:
         """What an axis is called."""
         known = fields(self.lab.described)
         if name == "time":  # which may be a field's name, too: that of its unit
-            return "t"
+            return str(self.lab.shown.get("time", "t"))
         return (known[name].symbol or name) if name in known else self._heading(name)
 
     def _heading(self, name: str) -> str:
@@ -220,7 +220,7 @@ class Comparison:
             "step": _column(self.data, "step"),
             "time": _column(self.data, "time"),
         }
-        shown = {"step": "step", "time": "t"}
+        shown = {"step": "step", "time": str(self.lab.shown.get("time", "t"))}
         alone = json.loads(attrs["alone"])
         for name in self.data.witness.values:
             columns[name] = _column(self.data.sel(witness=name), "loss")

@@ -46,7 +46,7 @@ class Asking:
                     raise ValueError(f"{name} must be followed by one number or more")
                 one = isinstance(value, tuple) and len(value) == 1
                 found[name] = value[0] if one else value
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: x for name, x in found.items() if x is not None and x is not False}
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,12 @@ class SolveLab(Asking):
             self.compute.prepare()
             at = None if self.at is None else list(self.at)
             if who.axis == "time" and at is None:
-                at = type(self.lab.times)(**(vars(self.lab.times) | times)).grid()
+                asked = type(self.lab.times)(**(vars(self.lab.times) | times))
+                at = asked.of(self.lab.settled(question, witness)[0]).grid()
             points = times.get("points", self.lab.times.points)
             along = "" if who.axis else over
             data = self.lab.ask(question, witness, over=along, at=at, points=points)
-        self.output.write_labelled(Answer(self.lab, "solve", data))
+        self.output.write(Answer(self.lab, "solve", data))
         return 0
 
     def _check(self, given: dict[str, Any], times: dict[str, Any], over: str, witness: str) -> None:
@@ -180,7 +181,7 @@ class CompareLab(Asking):
         with Waiting("comparing") as bar:
             self.compute.prepare()
             data = self.lab.compare(question, points=self.points, seeds=self.seeds, progress=bar)
-        self.output.write_labelled(Comparison(self.lab, data))
+        self.output.write(Comparison(self.lab, data))
         return 0 if data.attrs["agrees"] else DIFFERS
 
 
@@ -232,7 +233,7 @@ def _both(
     lost = _lost(data)
     facts = {"status": "ok" if lost is None else "diverged", "interrupted": not finished}
     pair = (theory, data) if command == "solve" and theory is not None else (data, theory)
-    asking.output.write_labelled(Answer(lab, command, *pair, facts))
+    asking.output.write(Answer(lab, command, *pair, facts))
     if lost is not None:
         note(f"training diverged: the loss is {lost[1]} at step {lost[0]}; try a smaller --lr")
     if finished:

@@ -68,6 +68,7 @@ def _describe(lab: "Lab", chosen: set[str]) -> dict[str, Any]:
             }
             for f in figures
         ],
+        "not_at_hand": dict(lab.absent),
         "counts": _counts(figures),
         **_asked(lab),
         "claims": [
@@ -114,7 +115,7 @@ def _asked(lab: "Lab") -> dict[str, Any]:
 def _told(parameter: "Parameter") -> dict[str, Any]:
     """What a slider needs to know."""
     names = ("symbol", "doc", "low", "high", "open_low", "whole", "words")
-    names += ("endless", "spread", "row", "file")
+    names += ("endless", "spread", "row", "file", "flag")
     return {name: getattr(parameter, name) for name in names}
 
 
@@ -139,6 +140,8 @@ def _table(lab: "Lab") -> Any:
         pad_edge=False,
         show_edge=False,
     )
+    if lab.absent:
+        table.caption, table.caption_justify, table.caption_style = _absent(lab), "left", ""
     table.add_column("figure", no_wrap=True)
     table.add_column("title")
     table.add_column("claims")
@@ -149,6 +152,13 @@ def _table(lab: "Lab") -> Any:
     return table
 
 
+def _absent(lab: "Lab") -> str:
+    """The figures of the paper that are not at hand, by the reason."""
+    reasons = dict.fromkeys(lab.absent.values())
+    there = {why: [name for name in lab.absent if lab.absent[name] == why] for why in reasons}
+    return "\n".join(f"not at hand: {', '.join(n)} ({why})" for why, n in there.items())
+
+
 def _announced(figures: "Sequence[Figure]") -> str:
     from ..reproduce import numerals
 
@@ -156,9 +166,8 @@ def _announced(figures: "Sequence[Figure]") -> str:
 
 
 def _counts(figures: "Sequence[Figure]") -> dict[str, int]:
-    """How many claims of each kind figures make; regression values are not counted."""
-    kinds = (s.kind for f in figures for s in f.statements)
-    return dict(Counter(kind for kind in kinds if kind != "regression"))
+    """How many claims of each kind figures make."""
+    return dict(Counter(s.kind for f in figures for s in f.statements))
 
 
 def _claims(figure: "Figure") -> list[Any]:
@@ -173,8 +182,6 @@ def _claims(figure: "Figure") -> list[Any]:
     table.add_column("source")
     quotes: list[str] = []
     for said in figure.statements:
-        if said.kind == "regression":
-            continue
         words, name = escape(said.text), said.id.removeprefix(figure.id)
         if said.known:
             sizes = "" if said.known == "fails" else f" at size {', '.join(said.known)}"
@@ -185,7 +192,6 @@ def _claims(figure: "Figure") -> list[Any]:
             quotes.append(escape(f"{name} corrects what is printed ({place}): {printed}"))
     heading = f"[bold]{figure.id}[/bold]  {escape(figure.title)}"
     settings = ", ".join(f"{n} = {json.dumps(v)}" for n, v in figure.values("default").items())
-    change = "which --set changes" if figure.stages else "which cannot be changed yet"
-    told = f"Settings at the default size, {change}: {settings}"
+    told = f"Settings at the default size, which --set changes: {settings}"
     note = [escape(figure.note)] if figure.note else []
     return [heading, *note, escape(told), table, *quotes, ""]

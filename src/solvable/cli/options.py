@@ -19,7 +19,7 @@ def options(usual: Group, names: Iterable[str] | None = None, several: Iterable[
     """
     kind = type(usual)
     parts = [
-        (name, _annotated(parameter, getattr(usual, name), name in several), None)
+        (name, _annotated(parameter, getattr(usual, name), name in several), _absent(parameter))
         for name, parameter in parameters(kind).items()
         if names is None or name in names
     ]
@@ -27,7 +27,14 @@ def options(usual: Group, names: Iterable[str] | None = None, several: Iterable[
     return make_dataclass(kind.__name__, parts, frozen=True, namespace={"__doc__": doc})
 
 
+def _absent(parameter: Parameter) -> Any:
+    """What an option is that was not given."""
+    return False if parameter.flag else None
+
+
 def _annotated(parameter: Parameter, default: Any, several: bool) -> Any:
+    if parameter.flag:
+        return Annotated[bool, tyro.conf.arg(help=parameter.doc, help_behavior_hint="")]
     kind: Any = int if parameter.whole and not parameter.endless else float
     metavar = "INT|inf" if parameter.endless else kind.__name__.upper()
     if parameter.words:

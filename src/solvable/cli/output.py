@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -31,10 +31,18 @@ DIGITS = {5: 5, 6: 3, COLUMNS: 2}  # of numbers, by the number of columns
 
 
 class Told(Protocol):
-    """What can be written."""
+    """What can be written, with all that it depends on."""
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked, of whom, with which versions: what stands beside a table."""
+        ...
 
     def document(self) -> dict[str, Any]:
         """Everything, for JSON."""
+        ...
+
+    def dataset(self) -> "xr.Dataset":
+        """All of it."""
         ...
 
     def csv(self) -> str:
@@ -60,105 +68,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A computed curve.
-
-    Attributes:
-        facts: what was asked, as the JSON document tells it.
-        heading: the same to read.
-        columns: the points, by the name of the column.
-        shown: the columns of the table, with their headings.
-        rows: what else there is to read.
-        x: the column that a picture is drawn over, and
-        symbol: how its axis is labelled.
-        y: how the other axis is labelled.
-        lines: the columns that are drawn, with their labels.
-        log: which axes of the picture are logarithmic, of "xy".
-        levels: losses that are marked in it, such as plateaus.
-    """
-
-    facts: dict[str, Any]
-    heading: str
-    columns: dict[str, Sequence[int | float]]
-    shown: dict[str, str]
-    rows: Rows | None = None
-    x: str = "time"
-    symbol: str = "t"
-    y: str = "$L$"
-    lines: Mapping[str, str] = field(default_factory=lambda: {"loss": ""})
-    log: str = "xy"
-    levels: Sequence[float] = ()
-
-    def document(self) -> dict[str, Any]:
-        """Everything, for JSON."""
-        return {**self.facts, **self.columns}
-
-    def csv(self) -> str:
-        """Every point, with all the digits that tell one double from the next."""
-        return csv_of(self.columns)
-
-    def words(self, all_written: bool) -> list[Any]:
-        """What a terminal shows."""
-        return [
-            self.heading,
-            *(() if self.rows is None else whole_table(self.rows)),
-            *points_table(self.columns, self.shown, all_written),
-        ]
-
-    def picture(self, kind: str) -> bytes:
-        """The content of a picture of a kind."""
-        from .picture import draw
-
-        lines = {label: self.columns[name] for name, label in self.lines.items()}
-        x = self.columns[self.x]
-        return draw(x, lines, kind, self.symbol, self.y, self.log, self.levels)
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """Where the curve goes; a table of some of its points unless told otherwise."""
-
-    csv: MaybeFile = None
-    """write every point into this CSV file; - for standard output, instead of the table"""
-    json: Flag = False
-    """print one JSON document instead of the table"""
-    plot: MaybeFile = None
-    """draw it into this .svg, .png or .pdf file"""
-
-    def check(self) -> None:
-        """Raise a `ValueError` if a file could not be written."""
-        check_csv(self.csv, self.json)
-        check_plot(self.plot)
-
-    def write(self, told: Told) -> None:
-        """Write the files, then standard output."""
-        if self.csv is not None and self.csv != STDOUT:
-            write_csv(self.csv, told.csv())
-        if self.plot is not None:
-            write_file("plot", self.plot, told.picture(self.plot.suffix.lower().removeprefix(".")))
-            note(f"wrote {self.plot}")
-        if self.json:
-            print_json(told.document())
-        elif self.csv == STDOUT:
-            write_csv(STDOUT, told.csv())
-        else:
-            print_rich(*told.words(all_written=self.csv is not None))
-
-
-class Labelled(Told, Protocol):
-    """What can be written with all that it depends on."""
-
-    def settings(self) -> dict[str, Any]:
-        """What was asked, of whom, with which versions: what stands beside a table."""
-        ...
-
-    def dataset(self) -> "xr.Dataset":
-        """All of it."""
-        ...
-
-
-@dataclass(frozen=True)
-class AnswerOptions(OutputOptions):
+class AnswerOptions:
     """Where the answer goes; a table of some of its points unless told otherwise."""
 
     csv: Annotated[
@@ -170,18 +80,23 @@ class AnswerOptions(OutputOptions):
             help_behavior_hint="",
         ),
     ] = None
+    json: Flag = False
+    """print one JSON document instead of the table"""
+    plot: MaybeFile = None
+    """draw it into this .svg, .png or .pdf file"""
     zarr: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="", metavar="DIR")] = None
     """write everything into this Zarr store, which xarray.open_zarr reads"""
 
     def check(self) -> None:
         """Raise a `ValueError` if a file could not be written."""
-        super().check()
+        check_csv(self.csv, self.json)
+        check_plot(self.plot)
         check_folder("zarr", self.zarr)
         if self.csv is not None and self.csv != STDOUT:
             check_writable("csv", _beside(self.csv))
         check_different(csv=self.csv, plot=self.plot, zarr=self.zarr)
 
-    def write_labelled(self, told: Labelled) -> None:
+    def write(self, told: Told) -> None:
         """Write the files, settings beside tables, then standard output."""
         import json
 
@@ -191,7 +106,17 @@ class AnswerOptions(OutputOptions):
         if self.zarr is not None:
             write_folder("zarr", self.zarr, told.dataset())
             note(f"wrote {self.zarr}")
-        self.write(told)
+        if self.csv is not None and self.csv != STDOUT:
+            write_csv(self.csv, told.csv())
+        if self.plot is not None:
+            write_file("plot", self.plot, told.picture(self.plot.suffix.lower().removeprefix(".")))
+            note(f"wrote {self.plot}")
+        if self.json:
+            print_json(told.document())
+        elif self.csv == STDOUT:
+            write_csv(STDOUT, told.csv())
+        else:
+            print_rich(*told.words(all_written=self.csv is not None))
 
 
 def _beside(path: Path) -> Path:

@@ -88,7 +88,7 @@ class Figures:
     def _tell(self, outcome: "Outcome") -> None:
         from ..reproduce import numerals
 
-        counts = Counter(claim.verdict for claim in numerals.shown(outcome.claims))
+        counts = Counter(claim.verdict for claim in outcome.claims)
         verdicts = ", ".join(numerals.verdicts(counts))
         if news := sum(not c.as_known for c in outcome.claims) if not outcome.changes else 0:
             verdicts += f" ({news} not as known)"

@@ -95,7 +95,22 @@ def _unknown(token: str, argv: Sequence[str], commands: Mapping[str, type[Comman
     name, known = token.partition("=")[0], list(_options(command))
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # all share two dashes
     hint = f"did you mean {near[0]}?" if near else f"see {spoken} --help"
+    if labs and (others := list(_having(name, path[1]))):
+        hint = f"solvable {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it"
     return f"{token} is not an option of {spoken}; {hint}"
+
+
+def _having(name: str, lab: str) -> Iterator[str]:
+    """The verbs that have an option for this lab, with its name."""
+    from .verbs import VERBS, verb
+
+    for other in VERBS:
+        try:
+            command = _labs(verb(other, [lab]))[lab]
+        except ValueError:  # a lab without this verb
+            continue
+        if name in _options(command):
+            yield other
 
 
 def _labs(command: type[Command]) -> Mapping[str, type[Command]]:

@@ -138,8 +138,6 @@ def _table(outcomes: "list[Outcome]") -> list[Any]:
             continue
         table.add_row(Text(outcome.figure, style="bold"), *blank, "")
         for claim in outcome.claims:
-            if claim.kind == "regression" and claim.as_known:
-                continue
             words = [claim.statement] if roomy else []
             numbers = numerals.expected(claim), numerals.number(claim.measured)
             name = claim.id.removeprefix(outcome.figure)

@@ -3,7 +3,6 @@
 import json
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 
@@ -26,11 +25,6 @@ def print_rich(*renderables: Any) -> None:
 def note(sentence: str) -> None:
     """Say something on standard error that is no part of the result."""
     print(f"solvable: {sentence}", file=sys.stderr)
-
-
-def symbols(values: Mapping[str, int | float]) -> str:
-    """``S = 500, α = 1.8``."""
-    return ", ".join(f"{symbol} = {value:g}" for symbol, value in values.items())
 
 
 def _finite(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """``solvable solve LAB``, ``train LAB``, ``compare LAB``: the verbs that ask a lab."""
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import make_dataclass
 from typing import Annotated, Any
@@ -13,11 +12,6 @@ VERBS = {
     "solve": "Compute a lab's theory curve L(t).",
     "train": "Train a lab's model and log the same curve L(t).",
     "compare": "Ask every witness of a lab the same question, and judge the gaps.",
-}
-# Labs that have no description yet, and their own commands.
-_OWN = {
-    ("solve", "shallow_icl"): "shallow_icl.solve:SolveShallowIcl",
-    ("train", "shallow_icl"): "shallow_icl.train:TrainShallowIcl",
 }
 
 
@@ -49,8 +43,6 @@ def _commands(name: str, word: str) -> Mapping[str, type[Command]]:
 
 def can(lab: Lab, name: str) -> bool:
     """Whether a lab has what a verb asks for."""
-    if (name, lab.name) in _OWN:
-        return True
     trains = [who.trains for who in lab.witnesses.values()]
     in_time = [who for who in lab.witnesses.values() if who.axis == "time"]
     return {
@@ -61,9 +53,6 @@ def can(lab: Lab, name: str) -> bool:
 
 
 def _command(lab: Lab, name: str) -> type[Command]:
-    if (name, lab.name) in _OWN:
-        module, _, kind = _OWN[name, lab.name].partition(":")
-        return getattr(importlib.import_module(f".{module}", __package__), kind)
     from .asking import command
 
     return command(lab, name)

@@ -1,1 +1,0 @@
-"""What the commands offer for the shallow_icl lab."""
