@@ -46,23 +46,28 @@ def flattest(run: Run, drops: np.ndarray) -> np.ndarray:
 
 
 def growths(run: Run, heads: Heads, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How each head grows: scaled times, v/v*, and its largest gap from theory."""
+    """How each head grows: scaled times, v/v*, and its largest gap from theory.
+
+    A head that has not grown before the end of the run is infinitely far from theory.
+    """
     shape = heads.value.shape[0], task.dim
-    x, y, gaps = np.zeros((*shape, FEW)), np.zeros((*shape, FEW)), np.zeros(shape)
+    x, y = np.full((*shape, FEW), np.nan), np.full((*shape, FEW), np.nan)
+    gaps = np.full(shape, np.inf)
     t = np.arange(FEW) * (run.time[1] - run.time[0])
     for d, full in enumerate(full_sizes(task)):
         sizes = np.abs(heads.value[:, d])
         first = np.argmax(sizes >= GROWN * full, axis=1)
-        y[:, d] = np.take_along_axis(sizes, first[:, None] + np.arange(FEW), 1) / full
-        gaps[:, d] = [np.abs(v - grow(task, d, t, v[0])).max() for v in y[:, d]]
-        # On a common clock, which starts where theory is at GROWN.
-        late = np.asarray(growth_time(task, d, y[:, d, 0], GROWN * full))
-        x[:, d] = pace_of(task, d) * (t + late[:, None])
+        for n in np.flatnonzero((first > 0) & (first + FEW <= sizes.shape[1])):
+            y[n, d] = sizes[n, first[n] : first[n] + FEW] / full
+            gaps[n, d] = np.abs(y[n, d] - grow(task, d, t, y[n, d, 0])).max()
+            # On a common clock, which starts where theory is at GROWN.
+            late = float(growth_time(task, d, y[n, d, 0], GROWN * full))
+            x[n, d] = pace_of(task, d) * (t + late)
     return x, y, gaps
 
 
 def grow(task: Task, direction: int, t: np.ndarray, start: float) -> np.ndarray:
-    """v/v* of F22 from a given part of v* on; always of one shape, so that it is compiled once."""
+    """The closed form of v/v* from a given part of v* on; of one shape, to be compiled once."""
     pace, full = pace_of(task, direction), full_sizes(task)[direction]
     padded = np.zeros(LONGEST)
     padded[: t.size] = np.minimum(t, (1.0 / start + SATURATED) / pace)

@@ -1,112 +1,88 @@
 """Fig. 12: the ranks R = 3, 5, 6, 7 that do not divide D, and heads that are too few."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Claim, Figure, Size, stage, step, worst_ratio
-from ...style import THEORY, colour, panels
+from ...reproduce import Figure, near, settings_of, step, worst_ratio
+from ...reproduce.panels import Mark, Panel, drawn, theory, tokens
 from .. import separate, train
 from ._rank import (
     CONSTANTS,
     NOTE,
-    SEED,
     SETTINGS,
-    draw_ranks,
-    draw_rests,
+    claim_ranks,
     over_ranks,
-    rank_claims,
-    rank_statements,
+    rank_panels,
     rank_task,
-    say,
+    rest_panel,
 )
 
-RANKS = (3, 5, 6, 7)
-FEW = ((1, 2), (5, 1), (7, 1))  # ranks and heads with RH < D
-FEW_HOW = {"lr": 0.1, "steps": 10000, "units": "code", "log_every": 1000}
-FEW_SCALE = 0.05
+fig = Figure(
+    "shallow_icl/fig12",
+    "Ranks that do not divide the dimension, and too few heads",
+    settings=SETTINGS,
+    constants={
+        **CONSTANTS,
+        "ranks": (3, 5, 6, 7),
+        "few": ((1, 2), (5, 1), (7, 1)),  # ranks and heads with RH < D
+        "few_scale": 0.05,
+        "few_lr": 0.1,
+        "few_steps": 10000,
+    },
+    note=NOTE,
+)
 
 
-def _few(settings: Mapping[str, Any]) -> xr.Dataset:
+@fig.data
+def ranks(settings: Any) -> xr.Dataset:
+    """Training at every rank."""
+    return over_ranks(settings)
+
+
+@fig.data
+def few(settings: Any) -> xr.Dataset:
     """Where training ends on the population when RH < D."""
-    seeds = list(range(SEED, SEED + settings["seeds"]))
-    loss = []
-    for rank, heads in FEW:
-        start = separate(heads=heads, rank=rank, scale=FEW_SCALE, init="B")
-        run = train(rank_task(), start, seed=seeds, progress=step, **FEW_HOW)
-        loss.append(np.asarray(run.loss)[:, -1])
-    return xr.Dataset(
-        {"few_loss": (("few", "seed"), loss)}, coords={"few": [r * h for r, h in FEW]}
+    seeds, losses = list(range(settings.seed, settings.seed + settings.seeds)), []
+    how = {"lr": settings.few_lr, "steps": settings.few_steps, "units": "code", "seed": seeds}
+    for rank, heads in settings.few:
+        start = separate(heads, rank, settings.few_scale, settings.init)
+        run = train(rank_task(settings), start, log_every=1000, progress=step, **how)
+        losses.append(np.asarray(run.loss)[:, -1])
+    places = {"few": [rank * heads for rank, heads in settings.few], "seed": seeds}
+    return xr.Dataset({"few_loss": (("few", "seed"), losses)}, places)
+
+
+def _label(rank: int, heads: int, loss: float) -> Mark:
+    look: Any = {"textcoords": "offset points", "xytext": (5, 5), "fontsize": 7.5}
+    return Mark(
+        lambda axes: axes.annotate(f"R = {rank}, H = {heads}", (rank * heads, loss), **look)
     )
 
 
-def compute(size: Size) -> xr.Dataset:
-    """Training at every rank, and with few heads."""
-    settings = SETTINGS[size]
-    return xr.merge([over_ranks(settings, RANKS), stage("few", lambda: _few(settings))])
-
-
-def draw(data: xr.Dataset) -> matplotlib.figure.Figure:
+@fig.draw
+def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     """A panel a rank, the time spent at each level, and the losses of few heads."""
-    figure, axes = panels(3, 2)
-    draw_ranks(axes, data)
-    draw_rests(axes[4], data)
-    last = axes[5]
-    last.plot(data.learned, data.level, color="black", label="$L(M_m)$", **THEORY)
-    words = "end of training, every seed"
-    for k, few in enumerate(data.few.values):
-        each = data.few_loss.sel(few=few)
-        place = np.full(each.size, few)
-        last.plot(place, each, "o", color=colour(0), markersize=5.0, label="" if k else words)
-        rank, heads = FEW[k]
-        last.annotate(
-            f"R = {rank}, H = {heads}",
-            (few, float(each.max())),
-            textcoords="offset points",
-            xytext=(5, 5),
-            fontsize=7.5,
-        )
-    last.set_xlabel("$m = RH$")
-    last.set_ylabel("$L$")
-    last.set_title("fewer than $D$ pairs", fontsize=9.0)
-    last.legend(fontsize=8.0)
-    return figure
+    marks = [theory(d.learned, d.level, "$L(M_m)$", color="black")]
+    for k, (rank, heads) in enumerate(settings_of(d).few):
+        here = d.few_loss.sel(few=rank * heads)
+        words = "" if k else "end of training, every seed"
+        marks.append(tokens(np.full(here.size, rank * heads), here, words, markersize=5.0))
+        marks.append(_label(rank, heads, float(here.max())))
+    last = Panel("$m = RH$", "$L$", marks, title="fewer than $D$ pairs")
+    return drawn(*rank_panels(d), rest_panel(d), last, rows=2)
 
 
-RANK = rank_statements("fig12", "Fig. 12")
-END = say(
-    "fig12",
-    "few-heads",
-    "With RH < D pairs of keys and queries training ends at L(M_RH): the first RH directions are "
-    "learned (largest relative gap of L).",
-    "derived",
-    "new",
-)
+claim_ranks(fig, "Fig. 12, Sec. 5")
 
 
-def claims(data: xr.Dataset) -> list[Claim]:
-    """Plateaus at multiples of R, and the end with few heads."""
-    expected = data.level.values[data.few.values]
-    gap = worst_ratio(data.few_loss.transpose("seed", "few").values, expected)
-    words = ", ".join(f"R = {r}, H = {h}" for r, h in FEW)
-    return [
-        *rank_claims(RANK, data),
-        END.judge(0.0, gap, 1e-3, note=f"{words}; {data.sizes['seed']} seeds each, population."),
-    ]
-
-
-FIGURE = Figure(
-    id="shallow_icl/fig12",
-    title="Ranks that do not divide the dimension, and too few heads",
-    settings=SETTINGS,
-    constants={**CONSTANTS, "ranks": RANKS, "few": FEW, "few_scale": FEW_SCALE, **FEW_HOW},
-    statements=(*RANK, END),
-    compute=compute,
-    draw=draw,
-    claims=claims,
-    note=NOTE,
-    seed=SEED,
-)
+@fig.claim("new", "derived")
+def few_heads(d):
+    """With RH < D pairs of keys and queries training ends at L(M_RH): the first RH directions are
+    learned (largest relative gap of L, all seeds)."""
+    words = ", ".join(f"R = {r}, H = {h}" for r, h in settings_of(d).few)
+    words = f"{words}; {d.sizes['seed']} seeds each, population."
+    gap = worst_ratio(d.few_loss.transpose("seed", "few"), d.level.values[d.few.values])
+    return near(gap, 0.0, 1e-9, because="training has settled to round-off", note=words)
