@@ -125,6 +125,11 @@ def of_state(function):
     return call
 
 
+def of_scalars(function):
+    """A function of one task, five scalars and one λ, in the scalars."""
+    return lambda **scalars: function(TASK, sl.State(**scalars), 0.3)
+
+
 GAMMA = {"gamma": 0.8}
 LAM = {**GAMMA, "lam": 0.3}
 WHOLE = {**GAMMA, "noise": 0.2}
@@ -173,6 +178,11 @@ TRACED = {
         name: (of_place(getattr(sl, name)), PLACE)
         for name in ("manifold_field", "transversal", "transversal_growth")
     },
+    **{
+        name: (of_scalars(getattr(sl, name)), SCALARS)
+        for name in ("softmax_excess", "softmax_slopes")
+    },
+    "softmax_share": (lambda kappa: sl.softmax_share(TASK, kappa, 0.3), {"kappa": [0.3, -0.9]}),
     "nullcline": (
         lambda gamma, kappa, lam: sl.nullcline(sl.Task(8, 3, gamma), kappa, lam),
         {**LAM, "kappa": 0.3},
@@ -194,6 +204,10 @@ HOST = {
         for name in ("best_lam", "bayes_risk", "critical_lam", "crossover_lam")
     },
     "swapped_rates": (of_lam(sl.swapped_rates), LAM),
+    "outcome": (
+        lambda **numbers: vars(of_state(sl.outcome)(**numbers)) | {"end": None},
+        {**WHOLE, "lam": 0.1, **{name: 0.1 * x for name, x in SCALARS.items()}},
+    ),
     "optimal_path": (
         lambda exponent, gamma: vars(sl.optimal_path([4, 9], exponent, gamma=gamma)),
         {**GAMMA, "exponent": 0.5},
@@ -213,6 +227,8 @@ NUMBERS = (
     "OptimalPath",
     "Optimum",
     "OracleRates",
+    "Outcome",
+    "Published",
     "Run",
     "Saddle",
     "SoftmaxAttention",
@@ -224,6 +240,7 @@ NUMBERS = (
     "TransformerRun",
     "manifold",
     "oracle",
+    "published",
     "sphere",
     "train",
     "train_brute",

@@ -45,8 +45,13 @@ def _scalar(name: str, doc: str) -> Any:
 
 @dataclass(frozen=True)
 class Start(Group):
-    """Where it starts: random directions, or a state given by some of its five scalars."""
+    """The attention, and where it starts: random directions, or a state by some of its scalars."""
 
+    attention: Literal["erf", "softmax"] = word(
+        "erf",
+        "softmax, which the paper replaces by erf, is trained at one λ and has no theory",
+        quiet=True,
+    )
     start: Literal["manifold", "sphere", "state"] | None = word(
         None,
         "k and v random with θ = η = ρ = 0, or anywhere on the spheres, or the state that kappa, "
@@ -77,8 +82,15 @@ class Descent(Schedule):
     linear = True
 
     lam: float = real(0.1, "λ", "inverse temperature λ", 0.0, 1e3, open_low=True)
-    lam_decay: float = real(
-        0.0, "r", "rate r of λ_t = λ/(1 + r × step); 0 for a constant λ", 0.0, 1e6, quiet=True
+    lam_decay: float | None = real(
+        None,
+        "r",
+        "rate r of λ_t = λ/(1 + r × step); 0 for a constant λ",
+        0.0,
+        1e6,
+        by=("attention", {"erf": 0.0}),
+        quiet=True,
+        told="0",
     )
     lr: float = real(4e-3, "α", "step size α", 0.0, open_low=True)
     steps: int = whole(20_000, "", "number of steps", quiet=True)
@@ -116,9 +128,10 @@ class Flow(Times):
 
 
 def _trained(q: Asked, exact: str, in_law: str) -> str:
+    what = "softmax attention, " if q.start.attention == "softmax" else ""
     if q.schedule.batch is None:
-        return f"projected gradient descent ({exact})"
-    return f"mini-batch SGD ({in_law})"
+        return f"{what}projected gradient descent ({exact})"
+    return f"{what}mini-batch SGD ({in_law})"
 
 
 _ZERO = (None, 0.0)
@@ -132,6 +145,7 @@ LAB = Lab(
             "gradient flow on the manifold, and what else is known at this λ",
             ("task", "start", "lam", "seed"),
             only={
+                "attention": ("erf",),
                 "start": ("manifold", "state"),
                 "lam_decay": (0.0,),
                 "batch": (None,),
@@ -158,9 +172,14 @@ LAB = Lab(
     shown={
         "lam": Heading("λ", given="lam_decay"),
         "loss": "L(t)",
-        "abs_kappa": "|κ|",
-        "abs_nu": "|ν|",
-        "distance": "distance",
+        "mean_kappa": "|κ|",
+        "mean_nu": "|ν|",
+        # Of the runs with one end, as their headings say, with how many they are; |ν| is the one
+        # that a narrow terminal can do without, as it is what the end is told by.
+        "oracle_kappa": "|κ|, oracle",
+        "swapped_eta": "|η|, swapped",
+        "oracle_nu": "|ν|, oracle",
+        "mean_distance": "distance",
     },
     ends={"loss": "last L", **SCALARS, "distance": "distance"},
     axes=(Axes("loss", "R - \\epsilon^2"), Axes("kappa", "\\kappa", "x"), Axes("nu", "\\nu", "x")),

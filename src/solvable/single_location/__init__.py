@@ -6,6 +6,8 @@ from .model import bayes as bayes
 from .model import least_squares as least_squares
 from .model import oracle as oracle
 from .model import train_brute as train_brute
+from .published import Published as Published
+from .published import published as published
 from .reduced import train as train
 from .run import Run as Run
 from .schedule import decay as decay
@@ -20,6 +22,7 @@ from .theory import FixedPoint as FixedPoint
 from .theory import OptimalPath as OptimalPath
 from .theory import Optimum as Optimum
 from .theory import OracleRates as OracleRates
+from .theory import Outcome as Outcome
 from .theory import Saddle as Saddle
 from .theory import Swapped as Swapped
 from .theory import basin_boundary as basin_boundary
@@ -42,9 +45,13 @@ from .theory import oracle_growth as oracle_growth
 from .theory import oracle_rates as oracle_rates
 from .theory import oracle_risk as oracle_risk
 from .theory import origin_growth as origin_growth
+from .theory import outcome as outcome
 from .theory import risk as risk
 from .theory import saddle as saddle
 from .theory import slopes as slopes
+from .theory import softmax_excess as softmax_excess
+from .theory import softmax_share as softmax_share
+from .theory import softmax_slopes as softmax_slopes
 from .theory import swapped as swapped
 from .theory import swapped_gap as swapped_gap
 from .theory import swapped_rates as swapped_rates

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from .. import memory, training, validation
 from ..compiling import jit, stage
+from .attention import Attention, Erf, Softmax, attention_of
 from .reduced import observe
 from .run import Run, checked, prepared
 from .state import State, scalars, vectors
@@ -25,7 +26,6 @@ from .task import (
     refuse_tokens,
     stream,
 )
-from .theory import excess_of
 
 _TEST = 1000  # tokens matrices of the fixed test batch, as published
 
@@ -133,13 +133,16 @@ def _project(
     return moved / jnp.linalg.norm(moved)
 
 
-Place = tuple[ErfAttention, Int[Array, ""]]
+Model = ErfAttention | SoftmaxAttention
+Place = tuple[Model, Int[Array, ""]]
+MODELS = {"erf": ErfAttention, "softmax": SoftmaxAttention}
 
 
 class SphereDescent(eqx.Module):
     """Projected gradient descent of vectors in R^d, on the exact risk."""
 
     task: Law
+    attention: Erf | Softmax
     schedule: Any
     lr: Float[Array, ""]
 
@@ -152,8 +155,11 @@ class SphereDescent(eqx.Module):
         model, now = params
         lam = self.schedule(now)
 
-        def one(model: ErfAttention) -> ErfAttention:
-            slope = jax.grad(lambda m: excess_of(self.task, scalars(m.k, m.v), lam))(model)
+        def one(model: Model) -> Model:
+            def risk(model: Model) -> Array:
+                return self.attention.excess(self.task, scalars(model.k, model.v), lam)
+
+            slope = jax.grad(risk)(model)
             return _moved(model, slope, self.lr)
 
         return jax.vmap(one)(model), now + 1
@@ -161,7 +167,8 @@ class SphereDescent(eqx.Module):
     def observe(self, params: Place) -> dict[str, Array]:
         """The scalars of the vectors, λ and the exact risk."""
         model, now = params
-        return observe(self.task, self.schedule, (scalars(model.k, model.v), now))
+        place = scalars(model.k, model.v), now
+        return observe(self.task, self.attention, self.schedule, place)
 
 
 class TokenDescent(eqx.Module):
@@ -178,7 +185,7 @@ class TokenDescent(eqx.Module):
         model, now = params
         lam = self.exact.schedule(now)
 
-        def one(model: ErfAttention, key: Array) -> ErfAttention:
+        def one(model: Model, key: Array) -> Model:
             tokens = draw_tokens(self.task, jax.random.fold_in(key, now), self.batch)
             slope = jax.grad(lambda m: mean_square(m, tokens, lam))(model)
             return _moved(model, slope, self.exact.lr)
@@ -193,8 +200,8 @@ class TokenDescent(eqx.Module):
         return self.exact.observe(params) | {"test_loss": test - self.task.noise**2}
 
 
-def _moved(model: ErfAttention, slope: ErfAttention, lr: Float[Array, ""]) -> ErfAttention:
-    return ErfAttention(_project(model.k, slope.k, lr), _project(model.v, slope.v, lr))
+def _moved(model: Model, slope: Model, lr: Float[Array, ""]) -> Model:
+    return type(model)(_project(model.k, slope.k, lr), _project(model.v, slope.v, lr))
 
 
 def train_brute(
@@ -205,6 +212,7 @@ def train_brute(
     lr: Any,
     steps: int,
     batch: int | None = None,
+    attention: Attention = "erf",
     seed: int = 0,
     log_every: int | None = None,
     log_points: int | None = None,
@@ -223,6 +231,7 @@ def train_brute(
         lr: α, the step size.
         steps: how many steps.
         batch: B, fresh token matrices at every step; None for the exact gradient.
+        attention: "erf", or "softmax", at one λ.
         seed: of the mini-batches and of the test batch.
         log_every: steps between two log points; every 400th part of the run unless given; or
         log_points: points of the log, evenly spaced in log step.
@@ -240,7 +249,7 @@ def train_brute(
     >>> train_brute(task, sphere(task, runs=2), lam=0.1, lr=4e-3, steps=10).loss.shape
     (2, 11)
     """
-    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, seed=seed)
+    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, attention=attention, seed=seed)
     return begun.run(
         steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
@@ -253,19 +262,21 @@ def prepare(
     lam: Any,
     lr: Any,
     batch: int | None = None,
+    attention: Attention = "erf",
     seed: int = 0,
 ) -> training.Training[Run]:
     """What `train_brute` trains, before any step."""
     flat, schedule, rate, count, number = checked(task, start, lam, lr, batch, seed)
     runs = flat.kappa.size
+    kind = attention_of(attention, task, schedule, runs)
     memory.refuse("dim", task.dim, 64.0 * runs * task.dim)
     if count is not None:
         refuse_tokens("batch", count, task, runs * count + _TEST)
         check_seed(number)
 
     def build() -> tuple[Any, Place]:
-        place = (ErfAttention(*vectors(task, flat)), stage(0))
-        exact = SphereDescent(law_of(task), schedule, rate)
+        place = (MODELS[attention](*vectors(task, flat)), stage(0))
+        exact = SphereDescent(law_of(task), kind, schedule, rate)
         if count is None:
             return exact, place
         key = jax.random.key(number)
@@ -280,6 +291,7 @@ def prepare(
         schedule=schedule,
         lr=rate,
         batch=count,
+        attention=attention,
         seed=number,
         draws=stream(),
         drawn=None if count is None else lambda problem, _: {"test": problem.test},

@@ -1,6 +1,5 @@
 """Training in five scalars: projected gradient descent exactly, and SGD exactly in law."""
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
@@ -14,11 +13,11 @@ from jaxtyping import Array, Float, Int
 
 from .. import memory, training
 from ..compiling import stage
+from .attention import ERF, Attention, Erf, Softmax, attention_of
 from .run import Run, checked, prepared
 from .schedule import Schedule
 from .state import State
 from .task import Law, Task, law_of
-from .theory import excess_of, slopes_of
 
 Place = tuple[State, Int[Array, ""]]
 
@@ -27,12 +26,14 @@ _ENTRIES = 4_000_000  # random numbers that are drawn at once, at most
 _CHUNK = 1000  # and the steps they are for
 
 
-def observe(task: Law, schedule: Schedule, place: Place) -> dict[str, Array]:
+def observe(
+    task: Law, attention: Erf | Softmax, schedule: Schedule, place: Place
+) -> dict[str, Array]:
     """Scalars, λ and risk, all of the same step."""
     x, step = place
     lam = schedule(step)
     return {
-        "loss": excess_of(task, x, lam),
+        "loss": attention.excess(task, x, lam),
         "lam": lam,
         "kappa": x.kappa,
         "nu": x.nu,
@@ -43,9 +44,15 @@ def observe(task: Law, schedule: Schedule, place: Place) -> dict[str, Array]:
     }
 
 
-def pgd_step(task: Task | Law, x: State, lam: Float[Array, ""], lr: Float[Array, ""]) -> State:
+def pgd_step(
+    task: Task | Law,
+    x: State,
+    lam: Float[Array, ""],
+    lr: Float[Array, ""],
+    attention: Erf | Softmax = ERF,
+) -> State:
     """One step of projected gradient descent on both spheres, in the five scalars."""
-    r = slopes_of(task, x, lam)
+    r = attention.slopes(task, x, lam)
     pk = x.kappa * r.kappa + x.eta * r.eta + x.rho * r.rho
     pv = x.nu * r.nu + x.theta * r.theta + x.rho * r.rho
     # ‖P∇R‖² of both tangent steps: the norms before projecting back are √(1 + α²‖P∇R‖²).
@@ -82,6 +89,7 @@ class Descent(eqx.Module):
     """Projected gradient descent on the exact risk."""
 
     task: Law
+    attention: Erf | Softmax
     schedule: Any
     lr: Float[Array, ""]
 
@@ -92,11 +100,11 @@ class Descent(eqx.Module):
     def advance(self, params: Place, step: Int[Array, ""]) -> Place:
         """One step of all runs."""
         x, now = params
-        return pgd_step(self.task, x, self.schedule(now), self.lr), now + 1
+        return pgd_step(self.task, x, self.schedule(now), self.lr, self.attention), now + 1
 
     def observe(self, params: Place) -> dict[str, Array]:
         """Scalars, λ and risk."""
-        return observe(self.task, self.schedule, params)
+        return observe(self.task, self.attention, self.schedule, params)
 
 
 class Draws(eqx.Module):
@@ -150,6 +158,7 @@ def _cholesky(s11: Array, s12: Array, s22: Array) -> tuple[Array, Array, Array]:
 
 def sgd_step(
     task: Law,
+    attention: Erf | Softmax,
     x: State,
     lam: Float[Array, ""],
     lr: Float[Array, ""],
@@ -164,9 +173,9 @@ def sgd_step(
     2 × 2 Wishart matrix.
     """
     others = ((normal.shape[0] - 5) // batch - 4) // 2  # as `numbers_of` counts them
-    far = batch * others
+    count = batch * others
     star_v, star_k, side = _frame(x)
-    rows = np.cumsum([far, far, batch, batch, batch, batch])
+    rows = np.cumsum([count, count, batch, batch, batch, batch])
     g1, g2, h1, h2, h3, noise, rest = jnp.split(normal, rows)
     g1, g2 = (g.reshape(batch, others, normal.shape[1]) for g in (g1, g2))
     # The informative token on f₁ … f₃; its label.
@@ -177,20 +186,15 @@ def sgd_step(
         """The sum over all tokens, for every run."""
         return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
 
-    def attend(first: Array, second: Array) -> tuple[Array, Array, Array]:
-        """erf(λ X·k), its slope in X·k times X·v, and X·v."""
+    def along(first: Array, second: Array) -> tuple[Array, Array]:
+        """X·k and X·v."""
         lead = (1,) * (first.ndim - 1)
-        along_v = x.rho.reshape(*lead, -1) * first + side.reshape(*lead, -1) * second
-        score = jax.lax.erf(lam * first)
-        slope = lam * (2.0 / math.sqrt(math.pi)) * jnp.exp(-((lam * first) ** 2))
-        return score, slope * along_v, along_v
+        return first, x.rho.reshape(*lead, -1) * first + side.reshape(*lead, -1) * second
 
-    far_score, far_slope, far_v = attend(g1, g2)
-    near_score, near_slope, near_v = attend(token[0], token[1])
-    output = near_score * near_v + jnp.sum(far_score * far_v, axis=1)
+    output, near, far = attention.read(lam, along(token[0], token[1]), along(g1, g2))
     error = (2.0 / batch) * (output - label)
-    far_k, far_q = error[:, None] * far_slope, error[:, None] * far_score
-    near_k, near_q = error * near_slope, error * near_score
+    far_k, far_q = error[:, None] * far.slope, error[:, None] * far.weight
+    near_k, near_q = error * near.slope, error * near.weight
 
     s11, s12, s22 = map(total, (far_k**2, far_k * far_q, far_q**2))
     n11, n12, n22 = map(total, (near_k**2, near_k * near_q, near_q**2))
@@ -242,6 +246,7 @@ class Chain(eqx.Module):
     """Mini-batch SGD with the random numbers of some steps."""
 
     task: Law
+    attention: Erf | Softmax
     schedule: Any
     lr: Float[Array, ""]
     batch: int = eqx.field(static=True)
@@ -256,11 +261,12 @@ class Chain(eqx.Module):
             jax.lax.dynamic_index_in_dim(draws, k, keepdims=False)
             for draws in (self.draws.normal, self.draws.chi)
         )
-        return sgd_step(self.task, x, lam, self.lr, self.batch, normal, chi), now + 1
+        moved = sgd_step(self.task, self.attention, x, lam, self.lr, self.batch, normal, chi)
+        return moved, now + 1
 
     def observe(self, params: Place) -> dict[str, Array]:
         """Scalars, λ and the exact risk."""
-        return observe(self.task, self.schedule, params)
+        return observe(self.task, self.attention, self.schedule, params)
 
 
 class ChainSupply:
@@ -269,8 +275,18 @@ class ChainSupply:
     Inside the compiled loop they would cost several times the step itself.
     """
 
-    def __init__(self, task: Task, schedule: Any, lr: Array, batch: int, runs: int, seed: int):
-        self.task, self.schedule, self.lr, self.batch = task, schedule, lr, batch
+    def __init__(
+        self,
+        task: Task,
+        schedule: Any,
+        lr: Array,
+        batch: int,
+        runs: int,
+        seed: int,
+        attention: Erf | Softmax = ERF,
+    ):
+        self.task, self.attention, self.schedule = task, attention, schedule
+        self.lr, self.batch = lr, batch
         self.runs, self.seed = runs, seed
         self.law, self.index = law_of(task), None
         self.chunk = chunk_of(task, batch, runs)
@@ -285,7 +301,7 @@ class ChainSupply:
 
     def observe(self, params: Place) -> dict[str, Array]:
         """Scalars, λ and the exact risk."""
-        return observe(self.law, self.schedule, params)
+        return observe(self.law, self.attention, self.schedule, params)
 
     def _draw(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.Generator(np.random.SFC64([self.seed, 2, chunk]))
@@ -304,7 +320,7 @@ class ChainSupply:
         normal, chi = self._draw(chunk) if waiting is None else waiting.result()
         self.ahead = {chunk + 1: self.pool.submit(self._draw, chunk + 1)}
         draws = Draws(stage(normal), stage(chi), stage(chunk * self.chunk))
-        chain = Chain(self.law, self.schedule, self.lr, self.batch, draws)
+        chain = Chain(self.law, self.attention, self.schedule, self.lr, self.batch, draws)
         return chain, (chunk + 1) * self.chunk
 
 
@@ -316,6 +332,7 @@ def train(
     lr: Any,
     steps: int,
     batch: int | None = None,
+    attention: Attention = "erf",
     seed: int = 0,
     log_every: int | None = None,
     log_points: int | None = None,
@@ -334,6 +351,7 @@ def train(
         lr: α, the step size.
         steps: how many steps.
         batch: B, fresh data at every step; None for the exact gradient.
+        attention: "erf", or "softmax", at one λ; its risk is that of `softmax_excess`.
         seed: of the mini-batches.
         log_every: steps between two log points; every 400th part of the run unless given; or
         log_points: points of the log, evenly spaced in log step.
@@ -351,7 +369,7 @@ def train(
     >>> round(run.kappa[-1].item(), 9)
     0.719109872
     """
-    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, seed=seed)
+    begun = prepare(task, start, lam=lam, lr=lr, batch=batch, attention=attention, seed=seed)
     return begun.run(
         steps=steps, log_every=log_every, log_points=log_points, progress=progress, resume=resume
     )
@@ -364,11 +382,13 @@ def prepare(
     lam: Any,
     lr: Any,
     batch: int | None = None,
+    attention: Attention = "erf",
     seed: int = 0,
 ) -> training.Training[Run]:
     """What `train` trains, before any step."""
     flat, schedule, rate, count, number = checked(task, start, lam, lr, batch, seed)
     runs, draws = flat.kappa.shape[0], None
+    kind = attention_of(attention, task, schedule, runs)
     if count is not None:
         if task.dim < MIN_DIM_SGD:
             raise ValueError(f"dim must be at least {MIN_DIM_SGD} for SGD, not {task.dim}")
@@ -378,8 +398,8 @@ def prepare(
     def build() -> tuple[Any, Place]:
         place = (flat, stage(0))
         if count is None:
-            return Descent(law_of(task), schedule, rate), place
-        return ChainSupply(task, schedule, rate, count, runs, number), place
+            return Descent(law_of(task), kind, schedule, rate), place
+        return ChainSupply(task, schedule, rate, count, runs, number, kind), place
 
     return prepared(
         "single_location.train",
@@ -389,6 +409,7 @@ def prepare(
         schedule=schedule,
         lr=rate,
         batch=count,
+        attention=attention,
         seed=number,
         draws=draws,
     )

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 from .. import training, validation
 from ..compiling import stage
 from .schedule import Schedule, check_schedule, schedule_of, told
-from .state import NAMES, State
+from .state import NAMES, State, check_runs
 from .task import Task, check_task
+from .theory import Outcome, ended
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +36,16 @@ class Run(training.Run):
     distance: Float[Array, "*runs points"]
     test_loss: Float[Array, "*runs points"] | None
 
+    @property
+    def outcome(self) -> Outcome:
+        """Where the runs are at the last step: |ν| > 0.9 is at the oracle, |η| > 0.9 swapped.
+
+        κ is not asked for: at the oracle it may still be growing; but next to ±(1, −1), which are
+        sources, a run is undecided. So is one with both above 0.9: at large λ there is another
+        minimum, where k and v have turned together.
+        """
+        return ended(*(np.asarray(x)[..., -1] for x in (self.kappa, self.nu, self.eta)))
+
 
 def checked(
     task: Any, start: Any, lam: Any, lr: Any, batch: Any, seed: Any
@@ -46,6 +57,7 @@ def checked(
             "start must be a single_location.State, such as sphere or manifold give, not "
             f"{type(start).__name__}"
         )
+    check_runs(start)
     rate = training.check_rate(lr)
     batch = None if batch is None else validation.whole("batch", batch, 1)
     flat = State.raw(*(getattr(start, name).reshape(-1) for name in NAMES))
@@ -61,6 +73,7 @@ def prepared(
     schedule: Schedule,
     lr: Float[Array, ""],
     batch: int | None,
+    attention: str,
     seed: int,
     draws: Any = None,
     drawn: Callable[[Any, Any], Mapping[str, Any]] | None = None,
@@ -85,6 +98,8 @@ def prepared(
             **{name: shaped(x) for name, x in seen.items()},
         )
 
+    # Runs that were kept say nothing of erf.
+    trainer = trainer if attention == "erf" else f"{trainer}, {attention} attention"
     origin = {
         "kind": f"{trainer}, {'projected gradient descent' if batch is None else 'SGD'}",
         "task": task,

@@ -108,6 +108,12 @@ def _checked(task: Any, runs: Any) -> tuple[int, int]:
     return task.dim, runs
 
 
+def check_runs(start: State) -> None:
+    """There is a run at least."""
+    if 0 in start.runs:
+        raise ValueError(f"start must have at least one run, not the shape {start.runs}")
+
+
 def sphere(task: Task, runs: int = 1, *, seed: int = 0) -> State:
     """K and v independent and uniform on the unit sphere, as their five scalars.
 

@@ -18,6 +18,7 @@ from .theory import (
     best_lam,
     critical_lam,
     crossover_lam,
+    ended,
     excess_risk,
     linear_excess,
     manifold_flow,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MAX_BAYES = 10**6  # tokens, beyond which the Bayes risk would take its time
 _SCORES = 2**21  # of tokens for the Bayes risk: a fraction of a second
 _DRAWS = 2**17
+ON_MANIFOLD = 1e-6  # distance: round-off of either precision
 
 
 class Theory(eqx.Module):
@@ -74,7 +76,8 @@ def _trained(q: Asked, prepare: Any) -> Training:
     task, how = Task(**vars(q.task)), q.schedule
     lam = decay(how.lam, how.lam_decay) if how.lam_decay else how.lam
     start = _start(q, task)
-    return prepare(task, start, lam=lam, lr=how.lr, batch=how.batch, seed=how.seed)
+    kind = q.start.attention
+    return prepare(task, start, lam=lam, lr=how.lr, batch=how.batch, attention=kind, seed=how.seed)
 
 
 def _start(q: Asked, task: Task) -> State:
@@ -90,8 +93,33 @@ def _start(q: Asked, task: Task) -> State:
 
 
 def derived(data: "xr.Dataset") -> "xr.Dataset":
-    """|κ| and |ν|, whose means over runs tell more: runs end at both signs."""
-    return data.assign(abs_kappa=abs(data.kappa), abs_nu=abs(data.nu)) if "kappa" in data else data
+    """|κ| and |ν| of every run, and what tables show of the runs: means that mean something.
+
+    Of one run, and on the manifold, where there is one end but for its sign, those of |κ| and |ν|.
+    Of others means over the runs with one end, never two, with their number where there are two
+    ends; while a run has not come to an end, none. The distance is told but where there are two.
+    """
+    if "kappa" not in data:
+        return data
+    size = {name: abs(data[name]) for name in ("kappa", "nu", "eta") if name in data}
+    data = data.assign(abs_kappa=size["kappa"], abs_nu=size["nu"])
+    far = {"mean_distance": data.distance.mean("run")} if "distance" in data else {}
+    if "eta" not in data or data.sizes["run"] == 1 or data.distance.max() < ON_MANIFOLD:
+        return data.assign(far | {f"mean_{x}": size[x].mean("run") for x in ("kappa", "nu")})
+    last = data.isel(time=-1)
+    found = ended(last.kappa, last.nu, last.eta)
+    counts = found.counts
+    if counts["undecided"]:
+        return data.assign(far)
+    if not (counts["oracle"] and counts["swapped"]):
+        data = data.assign(far)
+    for name, basin in (("kappa", "oracle"), ("nu", "oracle"), ("eta", "swapped")):
+        if counts[basin]:
+            here = found.end == basin
+            words = f"|{SCALARS[name]}|, {basin if here.all() else f'{counts[basin]} {basin}'}"
+            mean = size[name].isel(run=here).mean("run")
+            data = data.assign({f"{basin}_{name}": mean.assign_attrs(long_name=words)})
+    return data
 
 
 def facts(q: Asked) -> dict[str, tuple[float | None, str]]:

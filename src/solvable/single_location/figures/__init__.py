@@ -8,9 +8,11 @@ from . import (
     fig5,
     fig7a,
     fig7b,
+    outcomes,
     phase,
     predictors,
     probing,
+    softmax,
     stability,
 )
 
@@ -25,6 +27,8 @@ FIGURES = (
     probing.fig,
     phase.fig,
     basins.fig,
+    outcomes.fig,
     stability.fig,
     predictors.fig,
+    softmax.fig,
 )

@@ -5,8 +5,9 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import xarray as xr
+from scipy.stats import t
 
-from ...reproduce import Figure, at_least, at_most, settings_of, step
+from ...reproduce import Figure, Finding, at_least, near, settings_of, step
 from ...reproduce.panels import Panel, band, drawn, level
 from ...style import LAW, THEORY, colour
 from .. import Task, bayes_risk, best_lam, linear_excess, train_transformer
@@ -15,7 +16,7 @@ fig = Figure(
     "single_location/appendix-e",
     "A one-layer transformer trained on the task by SGD",
     settings={
-        "quick": {"dim": 40, "hidden": 100, "batch": 64, "steps": 2000, "repeats": 2},
+        "quick": {"dim": 40, "hidden": 100, "batch": 64, "steps": 2000, "repeats": 3},
         "default": {"dim": 80, "hidden": 200, "batch": 128, "steps": 2000, "repeats": 4},
         "full": {"dim": 80, "hidden": 200, "batch": 128, "steps": 8000, "repeats": 20},
     },
@@ -65,7 +66,7 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
         level(float(d.oracle), color=colour(2), label="erf oracle, best λ", **look),
     ]
     weights = [band(d.step, d.attention), level(chance, zorder=2, **LAW)]
-    place = {"fontsize": 8.0, "loc": "upper right", "bbox_to_anchor": (1.0, 0.8)}
+    place = {"fontsize": 8.0, "loc": "upper right", "bbox_to_anchor": (1.0, 0.72)}
     own = [lambda axes: axes.legend(**place)]
     return drawn(
         Panel("step", "test excess risk", risks, log="y", legend=0, more=own),
@@ -73,26 +74,51 @@ def picture(d: xr.Dataset) -> matplotlib.figure.Figure:
     )
 
 
+def _interval(last: xr.DataArray) -> tuple[float, float]:
+    """Student's 95 % interval of the mean over repeats."""
+    repeats, mean = last.size, float(last.mean())
+    half = t.ppf(0.975, repeats - 1) * float(last.std(ddof=1)) / np.sqrt(repeats)
+    return mean - half, mean + half
+
+
+def _closed(d: xr.Dataset, name: str) -> Finding:
+    """How much of the way from a predictor to Bayes it has gone, at the worse end."""
+    # Fails if a repeat is stuck, or if the label leaks into what is read.
+    last, told, bayes = d.excess.isel(step=-1), float(d[name]), float(d.bayes)
+    low, high = _interval(last)
+    shares = [(told - end) / (told - bayes) for end in (low, high)]
+    words = f"Excess {float(last.mean()):.4f}, 95 % interval {low:.4f} to {high:.4f} of "
+    words += f"{last.size} repeats, from {float(last.min()):.4f} to {float(last.max()):.4f}; "
+    words += f"Bayes {bayes:.1e}, {name} {told:.4f}."
+    because = "a tenth of the way is left; beyond 1 it would know what tokens do not tell"
+    far = max(shares, key=lambda share: abs(share - 1.0))
+    return near(far, 1.0, 0.1, because=because, note=words)
+
+
 @fig.claim("reported", "Appendix E")
 def linear(d):
-    """A whole transformer, trained by SGD, solves the task: its excess risk falls well below the
-    best linear predictor's (their ratio at the end, mean over repeats)."""
-    last, told = d.excess.isel(step=-1), float(d.linear)
-    words = f"Excess {float(last.mean()):.4f}, worst repeat {float(last.max()):.4f}; linear "
-    words += f"{told:.4f}, Bayes {float(d.bayes):.1e}."
-    return at_most(last.mean() / told, 0.1, because="what is called well below", note=words)
+    """A whole transformer trained by SGD, of an architecture that is our choice, solves the task:
+    from the best linear predictor's excess risk it goes the whole way to Bayes (share of it, the
+    further end of its 95 % interval)."""
+    return _closed(d, "linear")
 
 
 @fig.claim("new", "ours")
 def oracle(d):
-    """It falls well below that of the erf oracle at its best λ too: softmax needs no small λ to
-    keep the other tokens out (the ratio)."""
-    ratio, words = d.excess.isel(step=-1).mean() / d.oracle, f"Oracle {float(d.oracle):.4f}."
-    return at_most(ratio, 0.1, because="what is called well below", note=words)
+    """So it does from the erf oracle at its best λ: softmax needs no small λ to keep the other
+    tokens out (share of the way to Bayes, the further end of its 95 % interval)."""
+    return _closed(d, "oracle")
 
 
 @fig.claim("new", "ours")
 def attention(d):
-    """Its attention has found the informative token (weight at the end, mean over repeats)."""
+    """Its attention has found the informative token (weight at the end, 1 being the most there is;
+    lower end of its 95 % interval)."""
+    # Fails if the MLP solved the task without attention, or a repeat has not found the token.
     weight = d.attention.isel(step=-1)
-    return at_least(weight.mean(), 0.95, note=f"Worst repeat {float(weight.min()):.3f}.")
+    low, high = _interval(weight)
+    words = f"Mean {float(weight.mean()):.3f}, 95 % interval {low:.3f} to {high:.3f}; from "
+    words += f"{float(weight.min()):.3f} to {float(weight.max()):.3f}; by chance "
+    words += f"{1.0 / settings_of(d).length:g}."
+    because = "what all other tokens get is then half of what one gets by chance"
+    return at_least(low, 0.95, because=because, note=words)

@@ -6,44 +6,60 @@ import matplotlib.figure
 import numpy as np
 import xarray as xr
 
-from ...reproduce import Figure, near, settings_of
+from ...reproduce import Figure, at_most, near, settings_of
 from ...reproduce.panels import theory
-from .. import manifold_flow, oracle_rates
+from .. import State, basin_boundary, manifold_flow, oracle_rates
 from . import _panels
-
-# Mean excess risks of an earlier computation of ours, 30 other seeds.
-EARLY = {0: "0.617", 2000: "0.151"}
-LATE = {6000: "0.1150", 20_000: "0.1137"}
 
 fig = Figure(
     "single_location/fig4b",
     "From the invariant manifold: every run finds the oracle",
-    settings={"quick": {"runs": 20}, "default": {"runs": 30}, "full": {"runs": 600}},
-    constants=_panels.COMMON
-    | {"lam": 0.1, "lr": 4e-3, "steps": 20_000, "log_every": 200, "start": "manifold"}
+    settings={
+        "quick": {"vector_runs": 8},
+        "default": {"vector_runs": 30},
+        "full": {"vector_runs": 30},
+    },
+    constants=_panels.setting("4b")
     # The rate of κ is measured beyond the figure, between so many thousand steps.
-    | {"vector_runs": 8, "equal": 1000, "tail": (50, 60)},
+    | {"log_every": 200, "equal": 1000, "tail": (50, 60), "off": 2.0**-24},
     note=(
         "d = 400, L = 10, γ² = ½, λ = 0.1, α = 4e-3, 20k steps of projected gradient descent on "
-        "the exact risk from random places on the manifold, all as published; the seeds are ours. "
+        f"the exact risk from random places on the manifold, all as published. {_panels.STARTS} "
         "The paper's step-size bound and rate in Theorem 5 are not known to us; the flow and its "
-        "rates are derived. The earlier risks are of a computation of this project, as the "
-        "paper's picture is not at hand. (d) has nothing to draw: in five scalars the distance "
-        "is exactly 0."
+        "rates are derived. (d) has nothing to draw: in five scalars the distance is exactly 0."
     ),
 )
 
 
 @fig.data
 def runs(settings: Any) -> xr.Dataset:
-    """All runs in five scalars, a few in R^d; how fast κ comes to its end, and should."""
-    first, last = (1000 * at for at in settings.tail)
-    run = _panels.trained(settings, steps=last)
+    """All runs in five scalars, some in R^d; how fast κ comes to its end, and should."""
+    run = _panels.trained(settings)
     found = _panels.record(settings, run, **_panels.with_vectors(settings, run, settings.equal))
-    off = 1.0 - abs(found.kappa)
-    rate = np.log(off.sel(step=first) / off.sel(step=last)) / (settings.lr * (last - first))
+    first, last = (1000 * at for at in settings.tail)
+    late = _panels.trained(settings, steps=last, log_every=last - first)
+    off = 1.0 - np.abs(np.asarray(late.kappa)[:, -2:])
+    rate = ("run", np.log(off[:, 0] / off[:, 1]) / (settings.lr * (last - first)))
     limit = float(oracle_rates(_panels.task(settings), settings.lam).kappa)
-    return found.sel(step=slice(None, settings.steps)).assign(rate=rate, rate_limit=limit)
+    return found.assign(rate=rate, rate_limit=limit)
+
+
+@fig.data
+def off(settings: Any) -> xr.Dataset:
+    """Distances of runs that start off the manifold by the round-off of single precision."""
+    start = _panels.starts(settings)
+    place = {name: settings.off for name in ("theta", "eta", "rho")}
+    run = _panels.trained(settings, State(start.kappa, start.nu, **place))
+    far = np.asarray(run.distance)
+    return xr.Dataset({"off_most": ("run", far.max(axis=1)), "off_last": ("run", far[:, -1])})
+
+
+@fig.data
+def sides(settings: Any) -> xr.Dataset:
+    """How far the starts are above the boundary between the basins of (1, 1) and (−1, −1)."""
+    start = _panels.starts(settings)
+    edge = basin_boundary(_panels.task(settings), start.kappa, settings.lam)
+    return xr.Dataset({"above": ("run", np.asarray(start.nu) - np.asarray(edge))})
 
 
 @fig.data
@@ -87,40 +103,38 @@ def oracle(d):
     kappa, nu = abs(last.kappa), abs(last.nu)
     ends = (last.kappa * last.nu > 0.0) & (nu > 0.999) & (kappa > 0.97)
     words = f"Least |κ| {float(kappa.min()):.4f}, least |ν| {float(nu.min()):.6f}."
-    return near(ends.mean(), 1.0, 0.0, note=words)
+    return near(ends.mean(), 1.0, 0.0, because="all", note=words)
+
+
+_panels.claim_shown(fig, {0: "−", 1: "+"})
 
 
 @fig.claim("new", "derived")
 def signs(d):
-    """Either sign is as likely (share of the runs that end beside (1, 1))."""
-    up = d.kappa.isel(step=-1) > 0.0
-    return _panels.near_share(up, 0.5, others=10**9, because="three standard errors")
-
-
-@fig.claim("reported", "Sec. 5: the manifold is invariant")
-def manifold(d):
-    """Descent does not leave the manifold (largest distance, all runs, all steps)."""
+    """Which of both a run reaches is told by its start: (1, 1) from above the stable manifold of
+    the saddle, (−1, −1) from below (share of the runs)."""
+    right = np.sign(d.above) == d.sign
     words = (
-        "Every slope off the manifold is a product with θ, η or ρ, so that 0 stays 0 to the last "
-        "bit; the authors' code, in single precision with vectors of R^400, has 7e-9 to 4e-7: “due "
-        "to roundoff errors, the dynamics are not exactly on the manifold but stay very close”."
+        f"{int((d.sign > 0).sum())} of {d.sizes['run']} end at (1, 1); the closest start is "
+        f"{float(abs(d.above).min()):.1e} from the boundary."
     )
-    return near(d.distance.max(), 0.0, 1e-15, because="round-off", note=words)
+    return near(right.mean(), 1.0, 0.0, because="all", note=words)
 
 
-@fig.claim("regression", "Fig. 4b; values ours")
-def risks_early(d):
-    """The mean excess risk is 0.617 at the start and 0.151 after 2k steps in an earlier computation
-    (largest gap, in standard errors of the difference)."""
-    words = ". A run that starts next to the basin boundary leaves it late."
-    return _panels.near_earlier(d, EARLY, words)
-
-
-@fig.claim("regression", "Fig. 4b; values ours")
-def risks(d):
-    """The mean excess risk is 0.1150 after 6k and 0.1137 after 20k steps in an earlier computation
-    (largest relative gap)."""
-    return _panels.near_earlier(d, LATE, f"; oracle {float(d.oracle[-1]):.4f}.", within=0.01)
+@fig.claim("new", "ours")
+def manifold(d):
+    """Descent stays close to the manifold: from starts that we put off it by the round-off of
+    single precision, 2⁻²⁴ in θ, η and ρ (largest distance of all runs at all steps)."""
+    # Fails if the manifold repelled on the way: at λ = 0.9 it does (Fig. 7a).
+    words = (
+        "The origin repels, all else attracts: at the end the distance is at most "
+        f"{float(d.off_last.max()):.1e}. From the manifold itself it is "
+        f"{float(d.distance.max()):g} at all steps. The authors' code has 7e-9 to 4e-7; the paper: "
+        "“due to roundoff errors, the dynamics are not exactly on the manifold but stay very close "
+        "to the manifold”."
+    )
+    because = "what is called very close: a hundredth of a per cent of what κ and ν come to"
+    return at_most(d.off_most.max(), 1e-4, because=because, note=words)
 
 
 @fig.claim("new", "derived")
@@ -133,7 +147,8 @@ def rate(d):
         f"1 − |κ| is still {float(1.0 - abs(d.kappa.isel(step=-1)).median()):.3f} at its end. |ν| "
         "is faster by a factor of 90."
     )
-    return near(found / limit, 1.0, 0.05, note=words)
+    because = "1 − |κ| at these steps is some per cent, by which the limit is not reached"
+    return near(found / limit, 1.0, 0.05, because=because, note=words)
 
 
 def _gaps(d: xr.Dataset, kind: str = "") -> Any:
@@ -149,14 +164,17 @@ def flow_followed(d):
     over runs)."""
     gaps = _gaps(d)
     words = f"Largest of all runs: {float(gaps.max()):.4f}, where a run leaves the saddle late."
-    return near(gaps.median(), 0.0, 0.01, note=f"α = {settings_of(d).lr:g}. {words}")
+    because = "2.5 α, as the gap is of first order in α"
+    note = f"α = {settings_of(d).lr:g}. {words}"
+    return near(gaps.median(), 0.0, 2.5 * settings_of(d).lr, because=because, note=note)
 
 
 @fig.claim("check", "derived")
 def flow_order(d):
     """The gap to the flow is of first order in α: half the step halves it (ratio, median over
     runs)."""
-    return near((_gaps(d) / _gaps(d, "half_")).median(), 2.0, 0.05)
+    ratio = (_gaps(d) / _gaps(d, "half_")).median()
+    return near(ratio, 2.0, 0.05, because="what is of second order in α")
 
 
 _panels.claim_vectors(fig)
