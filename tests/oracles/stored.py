@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def says_what_it_said(
     """
     # What is drawn and judged is what is stored.
     data = read_dataset(write_dataset(figure.compute("quick"), folder))
-    with without_its_lab(figure) if figure.stages else nullcontext():
+    with without_its_lab(figure):
         with figure_style():
             assert isinstance(figure.picture(data), matplotlib.figure.Figure)
         claims = figure.judge(data, "quick")

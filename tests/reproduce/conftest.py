@@ -16,8 +16,7 @@ import xarray as xr
 
 from solvable.papers import Paper
 from solvable import Lab
-from solvable.reproduce import Figure, Quote, Statement, at_least, corrected, near, settings_of
-from solvable.reproduce import stage
+from solvable.reproduce import Figure, Quote, at_least, corrected, near, settings_of
 
 DIARY = pathlib.Path(os.environ.get("TOY_DIARY", os.devnull))
 PAUSE = float(os.environ.get("TOY_PAUSE", "0"))
@@ -34,36 +33,43 @@ def part(name, value):
     return xr.Dataset({name: ("x", value + np.arange(3.0))}, coords={"x": [1, 2, 3]})
 
 
-def draw(data):
-    figure = matplotlib.figure.Figure()
-    figure.add_subplot().plot(data.x, data.first)
-    return figure
-
-
-def make(name, expected=1.0, compute=None, missing=lambda: ""):
-    said = Statement(f"toy/{name}/value", "The first value is 1 & <2>.", "Sec. 1", "paper")
-
-    def usual(size):
-        count = {"quick": 2, "default": 3, "full": 4}[size]
-        names = ["first", "second", "third", "fourth"][:count]
-        return xr.merge([stage(n, lambda n=n: part(n, 1.0)) for n in names])
-
-    def claims(data):
-        return [said.judge(expected, data.first[0], 1e-9)]
-
-    return Figure(
-        id=f"toy/{name}", title=f"A toy, {name}",
-        settings={size: {"parts": k} for k, size in enumerate(("quick", "default", "full"))},
-        statements=(said,), compute=compute or usual, draw=draw, claims=claims, seed=7,
-        missing=missing,
+def make(name, expected=1.0, act=lambda: None, missing=lambda: ""):
+    fig = Figure(
+        f"toy/{name}", f"A toy, {name}",
+        settings={"quick": {"parts": 2}, "default": {"parts": 3}, "full": {"parts": 4}},
+        seed=7, missing=missing,
     )
 
+    def declare(place, word):
+        def found(settings):
+            act()
+            return part(word, 1.0) if place < settings.parts else xr.Dataset()
 
-def breaks(size):
+        found.__name__ = word
+        fig.data(found)
+
+    for place, word in enumerate(("first", "second", "third", "fourth")):
+        declare(place, word)
+
+    @fig.claim("paper", "Sec. 1")
+    def value(d):
+        """The first value is 1 & <2>."""
+        return near(d.first[0], expected, 1e-9)
+
+    @fig.draw
+    def draw(data):
+        figure = matplotlib.figure.Figure()
+        figure.add_subplot().plot(data.x, data.first)
+        return figure
+
+    return fig
+
+
+def breaks():
     raise ArithmeticError("nothing adds up")
 
 
-def dies(size):
+def dies():
     os._exit(9)
 
 
@@ -113,12 +119,6 @@ def many(d):
     return at_least(d.sizes["x"], 4)
 
 
-@new.claim("regression", "an earlier computation")
-def first(d):
-    """The first value is 2."""
-    return near(d.y[0], 2.0, 1e-12)
-
-
 @new.draw
 def picture(d):
     figure = matplotlib.figure.Figure()
@@ -128,7 +128,7 @@ def picture(d):
 
 PAPER = Paper("toy", "toy2026", "Toys", ("A. Toymaker",), "Toy Conference", 2026)
 GOOD = (make("one"), make("two"), make("three"))
-BAD = (make("false", expected=2.0), make("broken", compute=breaks), make("dead", compute=dies))
+BAD = (make("false", expected=2.0), make("broken", act=breaks), make("dead", act=dies))
 EXTRA = (make("extra", missing=lambda: os.environ.get("TOY_MISSING", "")),)
 LAB = Lab(PAPER, figures=GOOD + BAD + (new,))
 TIDY = Lab(PAPER, figures=GOOD[:1] + EXTRA)

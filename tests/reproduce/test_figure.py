@@ -26,7 +26,6 @@ def test_statements_are_known_before_anything_is_computed(new, diary):
         ("toy/new/power-2", "new", "The count to the power 2 is at least one."),
         ("toy/new/printed", "paper", "It is twice x (ratio)."),
         ("toy/new/many", "reported", "There are four values or more."),
-        ("toy/new/first", "regression", "The first value is 2."),
     ]
     assert new.statements[3].quote.text == "y = x"
     assert diary() == []
@@ -36,7 +35,7 @@ def test_it_is_judged_from_what_is_stored(new, tmp_path):
     data = read_dataset(write_dataset(new.compute("quick"), tmp_path))
     assert settings_of(data).powers == (1, 2)
     verdicts = [claim.verdict for claim in new.judge(data, "quick")]
-    assert verdicts == ["holds", "holds", "holds", "holds corrected", "fails", "holds"]
+    assert verdicts == ["holds", "holds", "holds", "holds corrected", "fails"]
     assert all(claim.as_known for claim in new.judge(data, "quick"))
     assert new.judge(data, "quick")[0].because == "round-off"
 
@@ -151,11 +150,6 @@ def test_settings_are_read_by_their_type(new, text, value):
 def test_a_wrong_change_is_one_sentence(new, change, words):
     with pytest.raises(ValueError, match=words):
         parsed(new, "quick", change)
-
-
-def test_figures_of_the_older_way_cannot_be_changed(toy):
-    with pytest.raises(ValueError, match="settings of toy/one cannot be changed yet"):
-        parsed(registry.figure("toy/one"), "quick", {"parts": 3})
 
 
 def test_parts_of_the_same_name_in_two_stages_are_two(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from solvable import reproduce
 from solvable.papers import PAPERS
-from solvable.reproduce import Figure, Statement, registry
+from solvable.reproduce import Figure, registry
 
 
 def test_our_labs_are_found_with_all_their_figures():
@@ -68,7 +68,6 @@ def test_a_package_that_cannot_be_loaded_is_told_and_left_out(toy):
 
 
 SIZES = {"quick": {}, "default": {}, "full": {}}
-SAID = Statement("toy/one/value", "It is.", "Fig. 1", "paper")
 
 
 @pytest.mark.parametrize(
@@ -78,18 +77,11 @@ SAID = Statement("toy/one/value", "It is.", "Fig. 1", "paper")
         ({"id": "toy/.."}, r"id must be LAB/FIGURE, .* not 'toy/\.\.'"),
         ({"id": "toy/a b"}, "id must be LAB/FIGURE, .* not 'toy/a b'"),
         ({"settings": {"quick": {}}}, "settings of toy/one must have default, full"),
-        ({"id": "toy/zero"}, "a statement of toy/zero cannot have the id 'toy/one/value'"),
     ],
 )
 def test_a_figure_that_contradicts_itself_is_refused(change, words):
     with pytest.raises(ValueError, match=words):
-        Figure(**{"id": "toy/one", "title": "", "settings": SIZES, "statements": [SAID], **change})
-
-
-def test_a_figure_must_judge_what_it_announces():
-    silent = Figure("toy/one", "", SIZES, statements=[SAID], claims=lambda data: [])
-    with pytest.raises(RuntimeError, match=r"announces .* and judges"):
-        silent.judge(None)  # type: ignore[arg-type]
+        Figure(**{"id": "toy/one", "title": "", "settings": SIZES, **change})
 
 
 def test_all_our_labs_are_there_without_setting_anything_up():

@@ -20,13 +20,10 @@ def parsed(figure: Figure, size: Size, changes: Mapping[str, Any]) -> dict[str, 
             several, ``alphas``, a single one is ``alpha``.
 
     Raises:
-        ValueError: for a name that the figure does not have, a value of another type, or a figure
-            whose settings cannot be changed.
+        ValueError: for a name that the figure does not have, or a value of another type.
     """
     if not changes:
         return {}
-    if not figure.stages:
-        raise ValueError(f"the settings of {figure.id} cannot be changed yet")
     known = figure.values(size)
     found = {}
     for name, value in changes.items():

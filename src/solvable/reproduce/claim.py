@@ -10,13 +10,12 @@ import numpy as np
 Size = Literal["quick", "default", "full"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
-Kind = Literal["paper", "reported", "new", "check", "regression"]
+Kind = Literal["paper", "reported", "new", "check"]
 KINDS: dict[Kind, str] = {
     "paper": "the paper states it",
     "reported": "known only from accounts of the paper, whose text was not at hand",
     "new": "a result of ours that the paper does not have",
     "check": "two of our own witnesses agree",
-    "regression": "a number of an earlier computation, to notice when one changes",
 }
 Verdict = Literal["holds", "holds corrected", "fails"]
 Tolerance = float | Literal["at least", "at most"]
@@ -53,7 +52,7 @@ class Claim:
         id: LAB/FIGURE/WORD.
         statement: what is claimed, in one sentence; where a paper errs, the corrected claim.
         source: where the paper says it, or where it comes from.
-        kind: "paper", "reported", "new", "check" or "regression"; `KINDS` says what each is.
+        kind: "paper", "reported", "new" or "check"; `KINDS` says what each is.
         expected: the number that it implies.
         measured: the number that came out.
         tolerance: the largest |measured − expected| with which it holds, or "at least", "at most".
@@ -205,35 +204,6 @@ class Statement:
         """The verdict that it is known to have at a size."""
         failing = self.known.get(size) if isinstance(self.known, Mapping) else self.known
         return failing or ("holds corrected" if self.quote else "holds")
-
-    def judge(
-        self,
-        expected: Any,
-        measured: Any,
-        tolerance: Any,
-        *,
-        as_printed: Any = None,
-        because: str = "",
-        note: str = "",
-    ) -> Claim:
-        """Compare two numbers.
-
-        Args:
-            expected: what the statement implies.
-            measured: what came out.
-            tolerance: the largest |measured − expected| allowed, or "at least", "at most".
-            as_printed: with a quote, as in `corrected`.
-            because: why the tolerance is what it is.
-            note: what a reader must know to weigh the numbers.
-
-        >>> said = Statement("lab/fig1/slope", "L ∝ t^-½", "Fig. 1", "paper")
-        >>> said.judge(0.5, 0.51, 0.02).verdict
-        'holds'
-        """
-        slack: Tolerance = tolerance if tolerance in ("at least", "at most") else float(tolerance)
-        printed = None if as_printed is None else float(as_printed)
-        numbers = float(measured), float(expected)
-        return self.judged(Finding(*numbers, slack, because, note, printed))
 
     def judged(self, found: Finding, size: Size = "default") -> Claim:
         """The claim with the verdict that follows from its numbers."""

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -69,10 +69,6 @@ class Figure:
         seed: int = 0,
         missing: Callable[[], str] = lambda: "",
         modules: Sequence[str] = (),
-        statements: Sequence[Statement] = (),
-        compute: "Callable[[Size], xr.Dataset] | None" = None,
-        draw: "Callable[[xr.Dataset], matplotlib.figure.Figure] | None" = None,
-        claims: "Callable[[xr.Dataset], list[Claim]] | None" = None,
     ):
         """Declare a figure.
 
@@ -86,10 +82,6 @@ class Figure:
             missing: what must be installed before it can be computed, in a sentence; empty where
                 nothing is missing.
             modules: whole modules that its numbers depend on, beside what its stages import.
-            statements: with `compute`, `draw` and `claims`, the older way to declare a figure.
-            compute: the data at a size.
-            draw: the picture of a dataset.
-            claims: the statements judged by a dataset, each once, in their order.
         """
         if id.count("/") != 1 or not all(_NAME.fullmatch(part) for part in id.split("/")):
             raise ValueError(
@@ -97,15 +89,11 @@ class Figure:
             )
         if absent := [size for size in SIZES if size not in settings]:
             raise ValueError(f"settings of {id} must have {', '.join(absent)}")
-        for statement in statements:
-            if not statement.id.startswith(f"{id}/"):
-                raise ValueError(f"a statement of {id} cannot have the id {statement.id!r}")
         self.id, self.title, self.note, self.seed = id, title, note, seed
         self.settings, self.constants = settings, dict(constants or {})
         self.missing, self.modules = missing, tuple(modules)
         self.module = str(sys._getframe(1).f_globals.get("__name__", ""))
-        self._statements, self._compute, self._claims = tuple(statements), compute, claims
-        self._draw = draw
+        self._draw: Callable[[xr.Dataset], matplotlib.figure.Figure] | None = None
         self._stages: dict[str, Callable[..., Any]] = {}
         self._families: list[_Family] = []
 
@@ -177,7 +165,7 @@ class Figure:
 
     @property
     def stages(self) -> tuple[Callable[..., Any], ...]:
-        """The functions behind its data; none, where it was declared the older way."""
+        """The functions behind its data."""
         return tuple(self._stages.values())
 
     @property
@@ -196,9 +184,7 @@ class Figure:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """What it claims, before anything is computed."""
-        return self._statements or tuple(
-            said for said, _, _ in self._announced(_settled(self.values("default")))
-        )
+        return tuple(said for said, _, _ in self._announced(_settled(self.values("default"))))
 
     def _announced(self, values: Mapping[str, Any]) -> Iterable[tuple[Statement, Any, Any]]:
         for family in self._families:
@@ -208,10 +194,7 @@ class Figure:
     def compute(self, size: Size, changes: Mapping[str, Any] | None = None) -> "xr.Dataset":
         """The data: one dataset that holds all that the picture and the claims need."""
         values = self.values(size, changes)
-        if self._compute is not None:
-            dataset = self._compute(size)
-        else:
-            dataset = self._merged(SimpleNamespace(**_settled(values)))
+        dataset = self._merged(SimpleNamespace(**_settled(values)))
         return dataset.assign_attrs(settings=values)
 
     def _merged(self, settings: SimpleNamespace) -> "xr.Dataset":
@@ -235,8 +218,6 @@ class Figure:
 
         A claim that raises has no number, fails, and says so; the others are judged.
         """
-        if self._claims is not None:
-            return self._judge_whole(dataset, size)
         claims = []
         for said, find, arguments in self._announced(_settled(dataset.attrs["settings"])):
             try:
@@ -245,15 +226,6 @@ class Figure:
                 words = f"It cannot be judged ({type(error).__name__}: {error})."
                 claims.append(said.unjudged(words, size))
         return claims
-
-    def _judge_whole(self, dataset: "xr.Dataset", size: Size) -> list[Claim]:
-        assert self._claims is not None
-        claims = self._claims(dataset)
-        announced, judged = [s.id for s in self._statements], [c.id for c in claims]
-        if announced != judged:
-            raise RuntimeError(f"{self.id} announces {announced} and judges {judged}")
-        known = [statement.known_at(size) for statement in self._statements]
-        return [replace(c, known=k) for c, k in zip(claims, known, strict=True)]
 
 
 def settings_of(dataset: "xr.Dataset") -> SimpleNamespace:

@@ -87,14 +87,9 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def shown(claims: Iterable[Claim]) -> list[Claim]:
-    """Those that say something to a reader: all but regression values."""
-    return [claim for claim in claims if claim.kind != "regression"]
-
-
 def counted(claims: Iterable[Claim]) -> dict[Kind, dict[str, int]]:
-    """How many claims of each kind have which verdict; regression values are not counted."""
-    found = Counter((claim.kind, claim.verdict) for claim in shown(claims))
+    """How many claims of each kind have which verdict."""
+    found = Counter((claim.kind, claim.verdict) for claim in claims)
     every = ("holds", "holds corrected", "fails")
     counts: dict[Kind, dict[str, int]] = {
         kind: {verdict: found[kind, verdict] for verdict in every if found[kind, verdict]}

@@ -15,7 +15,7 @@ from .. import __version__
 from ..papers import PAPERS, Paper, solvable_bibtex
 from .claim import KINDS, Claim
 from .figure import Figure
-from .numerals import card, duration, expected, listed, number, plural, shown, why_it_fails
+from .numerals import card, duration, expected, listed, number, plural, why_it_fails
 from .store import FILES, Result
 
 # A drawing with so many strokes is slow to show; its pixels are not.
@@ -39,8 +39,8 @@ class Picture:
 
     @property
     def claims(self) -> list[Claim]:
-        """Its claims, judged; without regression values, which say nothing to a reader."""
-        return shown(self.result.claims)
+        """Its claims, judged."""
+        return self.result.claims
 
     @property
     def changed(self) -> bool:
@@ -134,9 +134,7 @@ def _header(chapters: Sequence[Chapter]) -> str:
     ]
     papers = f'<ul class="papers">{"".join(rows)}</ul>' if len(rows) > 1 else ""
     kinds = "".join(
-        f"<dt>{_kind(kind)}</dt><dd>{escape(words)}</dd>"
-        for kind, words in KINDS.items()
-        if kind != "regression"
+        f"<dt>{_kind(kind)}</dt><dd>{escape(words)}</dd>" for kind, words in KINDS.items()
     )
     return f"""<header>
 <h1>Solvable: report card</h1>

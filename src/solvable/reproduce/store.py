@@ -89,7 +89,7 @@ class Config:
     def of(cls, figure: Figure, size: Size, changes: Mapping[str, Any] | None = None) -> "Config":
         """The config of a figure at a size, here and now."""
         whole = closure((), [figure.module])
-        behind = closure(figure.stages, figure.modules) if figure.stages else whole
+        behind = closure(figure.stages, figure.modules)
         drawn = closure((), ["solvable.reproduce.panels", "solvable.drawing", "solvable.style"])
         look = json.dumps([whole.code, drawn.code, drawn.versions], sort_keys=True)
         return cls(
