@@ -240,8 +240,10 @@ def test_the_table_of_plateaus_is_printed_and_rough_times_are_called_so(solvable
         assert "0.37737" in out
         assert ("margin below 1.3" in out) == rough
         assert "predicted for smaller scales" in out
+        assert "is later than" not in out
     out = solvable("solve", "shallow_icl", "--scale", 1e-3, "--steps", 10).out
     assert "predicted for smaller scales" not in out
+    assert "which is later than 10 steps" in " ".join(out.split())
 
 
 def test_an_infinite_context_is_in_the_papers_units(solvable):

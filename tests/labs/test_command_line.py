@@ -59,7 +59,11 @@ SENTENCES = {
         ("solve --t-min 1e6", "t_max must lie in (1e+06, 1e+300], not "),
         ("solve --lr 1e300", "lr must be at most 1e+100, not 1e+300"),
         ("solve --points 1", "points must be a whole number, at least 2, not 1"),
-        ("solve --attention softmax", "--attention is not an option of solvable solve shallow_icl"),
+        (
+            "solve --attention softmax",
+            "--attention is not an option of solvable solve shallow_icl; solvable train and "
+            "compare have it",
+        ),
         ("solve --in-context 0.5", "in_context must be 1 on the population, not 0.5; sequences"),
         ("solve --blocks all", "blocks must be one of zero, aligned, not 'all'"),
         ("solve --model merged --rank 2", "rank is for model separate, not merged"),

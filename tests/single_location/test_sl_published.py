@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from solvable import reproduce
 from solvable import single_location as sl
 from solvable.single_location.state import NAMES, scalars
 
@@ -110,3 +111,9 @@ def test_scalars_of_vectors_are_those_that_are_stored():
     setting = sl.published("7b")
     k, v = sl.state.vectors(setting.task, setting.start)
     assert five(scalars(k, v)) == pytest.approx(five(setting.start), abs=1e-14)
+
+
+def test_a_figure_starts_from_a_place_that_there_is():
+    (figure,) = reproduce.figures(["single_location/fig7b"])
+    with pytest.raises(ValueError, match="start must be one of published, sphere, manifold, not"):
+        figure.compute("quick", {"start": "box"})

@@ -326,11 +326,11 @@ def _remark(q: Asked) -> str:
         told.append(
             "drops are predicted for smaller scales: at this one heads may leave as mixtures"
         )
-    last = q.schedule.steps or 0
-    if last < (first := drops.steps(q.schedule.lr).min()):
+    last, first = q.schedule.steps or 0, drops.steps(q.schedule.lr).min()
+    if last < first:
         told.append(
-            f"{last} steps end before the first drop, which is predicted at step {first:.5g}: more "
-            "--steps, or a --t-max to solve, show it"
+            f"the first drop is predicted at step {first:.5g}, t/τ = {drops.time.min():.5g}, which "
+            f"is later than {last} steps"
         )
     return "\n".join(told)
 

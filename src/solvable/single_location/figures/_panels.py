@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 
+from ... import validation
 from ...reproduce import Figure, Finding, near, settings_of, step
 from ...reproduce.panels import Mark, Panel, band, each, line, theory
 from ...style import colour, panels
@@ -51,6 +52,7 @@ def task(settings: Any) -> Task:
 
 def starts(settings: Any, first: int | None = None) -> State:
     """Where the runs start, or the first of them."""
+    validation.one_of("start", settings.start, ("published", "sphere", "manifold"))
     if settings.start == "published":
         given = published(settings.figure)
         if settings.dim != given.task.dim or settings.runs > PUBLISHED_RUNS:
