@@ -60,3 +60,19 @@ def test_a_published_run_from_nothing(name, benchmark):
     print(f"\n{name}: {seconds:.2f} s, {memory:.2f} GiB; 1/{tokens / seconds:.0f} of the tokens")
     assert seconds / tokens <= limit
     assert memory <= 2.0
+
+
+def of_a_power_flow(dim):
+    """Seconds of merged attention's flow to t = 10¹⁸ on so many directions."""
+    began = time.perf_counter()
+    icl.power_flow(1.5, 1000.0, [1e9, 1e18], dim=dim)
+    return time.perf_counter() - began
+
+
+@pytest.mark.benchmark(group="shallow_icl")
+def test_the_flow_on_a_power_law_costs_the_same_at_any_size(benchmark):
+    few = min(of_a_power_flow(10**3) for _ in range(3))
+    many = benchmark.pedantic(lambda: min(of_a_power_flow(10**8) for _ in range(3)), rounds=1)
+    benchmark.extra_info |= {"seconds": many, "ratio": many / few}
+    print(f"\n10⁸ directions to t = 10¹⁸: {many:.2f} s, {many / few:.1f} times 10³ directions")
+    assert many < 5.0 * few
