@@ -150,13 +150,12 @@ def test_the_theory_is_looked_at_for_as_long_as_training_lasts(lab):
     assert lab.ask(points=5, **steps).time.values[1] == pytest.approx(run.time.values[-1] / 4)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_the_flow_is_half_way_down_when_a_drop_is_predicted(lab, rank):
-    asked = {"dim": 4, "context": 31, "rank": rank, "heads": 5, "scale": 1e-3, "seed": 4}
+def test_the_flow_is_half_way_down_when_a_drop_is_predicted_at_rank_two(lab):
+    asked = {"dim": 4, "context": 31, "rank": 2, "heads": 5, "scale": 1e-3, "seed": 4}
     told = lab.ask(**asked, at=[0.0])
     when, levels = told.drop_time.values[1:], told.plateau.values
     assert when.tolist() == sorted(when)
-    assert ("staircase" in told) == (rank == 1)
+    assert "staircase" not in told  # drops by heads that have grown have another shape
     times = np.linspace(0.0, 1.2 * when[-1], 4001)
     loss = lab.ask(**asked, at=times.tolist()).loss.values
     found = np.interp(-(levels[1:] + levels[:-1]) / 2, -loss, times)

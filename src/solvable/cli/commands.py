@@ -10,7 +10,7 @@ import tyro
 
 from .arguments import Command, Flag, choice
 from .rejection import one_sentence
-from .verbs import verb
+from .verbs import verb, verbs_of
 
 Build = Callable[[Sequence[str]], type[Command]]
 
@@ -57,5 +57,5 @@ def parse(argv: list[str]) -> Command:
         frozen=True,
         namespace={"__doc__": "A laboratory for solvable models of attention."},
     )
-    with one_sentence(argv, commands):
+    with one_sentence(argv, commands, verbs_of):
         return tyro.cli(tree, prog="solvable", args=argv, config=_CONFIG).command

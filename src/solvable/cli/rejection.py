@@ -1,7 +1,7 @@
 """A rejected command line, told in one sentence instead of tyro's boxes."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -20,17 +20,27 @@ _KINDS = {
 }
 
 
+Commands = Mapping[str, type[Command]]
+
+
 @contextmanager
-def one_sentence(argv: Sequence[str], commands: Mapping[str, type[Command]]) -> Iterator[None]:
+def one_sentence(
+    argv: Sequence[str], commands: Commands, verbs: Callable[[str], Commands]
+) -> Iterator[None]:
     """Within it, what tyro rejects becomes a `ValueError` with one sentence.
 
     tyro's hook is private: where a release lacks it, or says something new, tyro's own words and
     exit status 2 remain.
+
+    Args:
+        argv: the words.
+        commands: those that they may name.
+        verbs: gives a lab's command of every verb.
     """
 
     def reject(event: Any) -> None:
         try:
-            sentence = _sentence(event, argv, commands)
+            sentence = _sentence(event, argv, commands, verbs)
         except AttributeError:
             return
         if sentence is not None:
@@ -44,10 +54,12 @@ def one_sentence(argv: Sequence[str], commands: Mapping[str, type[Command]]) -> 
         yield
 
 
-def _sentence(event: Any, argv: Sequence[str], commands: Mapping[str, type[Command]]) -> str | None:
+def _sentence(
+    event: Any, argv: Sequence[str], commands: Commands, verbs: Callable[[str], Commands]
+) -> str | None:
     match type(event).__name__:
         case "UnrecognizedArgs":
-            return _unknown(event.tokens[0], argv, commands)
+            return _unknown(event.tokens[0], argv, commands, verbs)
         case "MissingSubcommand":
             what = "a lab" if argv and argv[0] in commands else "a command"
             names = ", ".join(event.subcommand_spec.parser_from_name)
@@ -75,7 +87,9 @@ def _name(argument: Any) -> str:
     return argument.display_name().rpartition(".")[2]
 
 
-def _unknown(token: str, argv: Sequence[str], commands: Mapping[str, type[Command]]) -> str:
+def _unknown(
+    token: str, argv: Sequence[str], commands: Commands, verbs: Callable[[str], Commands]
+) -> str:
     path = _path(argv, commands)
     spoken = _spoken(argv, commands)
     is_option = token.startswith("-")
@@ -95,29 +109,17 @@ def _unknown(token: str, argv: Sequence[str], commands: Mapping[str, type[Comman
     name, known = token.partition("=")[0], list(_options(command))
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # all share two dashes
     hint = f"did you mean {near[0]}?" if near else f"see {spoken} --help"
-    if labs and (others := list(_having(name, path[1]))):
+    all_verbs = verbs(path[1]).items() if labs else ()
+    if others := [verb for verb, other in all_verbs if name in _options(other)]:
         hint = f"solvable {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it"
     return f"{token} is not an option of {spoken}; {hint}"
 
 
-def _having(name: str, lab: str) -> Iterator[str]:
-    """The verbs that have an option for this lab, with its name."""
-    from .verbs import VERBS, verb
-
-    for other in VERBS:
-        try:
-            command = _labs(verb(other, [lab]))[lab]
-        except ValueError:  # a lab without this verb
-            continue
-        if name in _options(command):
-            yield other
-
-
-def _labs(command: type[Command]) -> Mapping[str, type[Command]]:
+def _labs(command: type[Command]) -> Commands:
     return getattr(command, "labs", {})
 
 
-def _path(argv: Sequence[str], commands: Mapping[str, type[Command]]) -> list[str]:
+def _path(argv: Sequence[str], commands: Commands) -> list[str]:
     """The words of `argv` that name a command and a lab."""
     if not argv or argv[0] not in commands:
         return []
@@ -125,7 +127,7 @@ def _path(argv: Sequence[str], commands: Mapping[str, type[Command]]) -> list[st
     return list(argv[: 2 if len(argv) > 1 and argv[1] in labs else 1])
 
 
-def _spoken(argv: Sequence[str], commands: Mapping[str, type[Command]]) -> str:
+def _spoken(argv: Sequence[str], commands: Commands) -> str:
     return " ".join(["solvable", *_path(argv, commands)])
 
 

@@ -41,6 +41,14 @@ def _commands(name: str, word: str) -> Mapping[str, type[Command]]:
     return {n: _command(lab, name) for n, lab in labs.labs().items() if can(lab, name)}
 
 
+def verbs_of(name: str) -> Mapping[str, type[Command]]:
+    """A lab's command of every verb that it has."""
+    from .. import labs
+
+    lab = labs.lab(name)
+    return {verb: _command(lab, verb) for verb in VERBS if can(lab, verb)}
+
+
 def can(lab: Lab, name: str) -> bool:
     """Whether a lab has what a verb asks for."""
     trains = [who.trains for who in lab.witnesses.values()]

@@ -137,7 +137,7 @@ def told(settings: Any) -> xr.Dataset:
         found.append(xr.Dataset({"levels": levels, "asked_told": ("length", at)}))
     least = [float(plateau_losses(one)[-1]) for one in alone]
     both: xr.Dataset = xr.concat(found, dim="divided")
-    return both.assign(least=("length", least))
+    return both.assign(least=("length", least), spectrum=("row", np.asarray(alone[0].eigenvalues)))
 
 
 @fig.data
@@ -270,7 +270,7 @@ def one_length(d):
     """Divided by n − 1, what is learned is M* = (Λ + (Λ + tr Λ)/N_eff)⁻¹, N_eff = N/Σ_m 1/m (N that
     the diagonal of M tells, over N_eff)."""
     # Fails if another mean stood for all lengths: the arithmetic one is 2.1 times N_eff.
-    lam = np.asarray(Task(**settings_of(d).task).eigenvalues)
+    lam = d.spectrum.values
     learned = np.diagonal(d.learned.sel(divided="n-1").values, axis1=1, axis2=2)
     inverse = np.mean((1.0 / (lam * learned) - 1.0) / (1.0 + 1.0 / lam), axis=1)
     found, slack = _mean(inverse * _effective(settings_of(d)))
@@ -289,7 +289,7 @@ def _decades(d: xr.Dataset, divided: str) -> np.ndarray:
 def decade(d):
     """Divided by n − 1, merged attention leaves a small start as at any fixed length: a decade of
     its scale takes ln 10/‖Λ²‖_F (rate over ‖Λ²‖_F)."""
-    lam = np.asarray(Task(**settings_of(d).task).eigenvalues)
+    lam = d.spectrum.values
     found, slack = _mean(_decades(d, "n-1") / float(np.sum(lam**4)) ** 0.5)
     return near(found, 1.0, slack, because=STUDENT)
 
