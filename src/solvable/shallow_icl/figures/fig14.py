@@ -276,7 +276,7 @@ def drop_steps(d):
     """At f = 0.4 the drops are at steps 940 and 1820, about (median over draws over that, the drop
     furthest off)."""
     # Fails if steps were counted in other units: by 2, or by N = 31.
-    steps = np.median(_pairs(d), axis=0)
+    steps = np.median(np.nan_to_num(_pairs(d), nan=np.inf), axis=0)
     ratio = steps / np.array(settings_of(d).seen["drops"])
     because = "a fiftieth of the axis of 5000 steps, which is a tenth of 940"
     words = f"{_draws(d)} Median steps {', '.join(f'{x:.0f}' for x in steps)}."
@@ -286,17 +286,17 @@ def drop_steps(d):
 @fig.claim("reported", "Fig. 14, seen at f = 0.4")
 def which_first(d):
     """At f = 0.4 the first drop is learning in weights, the second in context: each test falls
-    fastest at its drop (step over that of the drop, the furthest off of both tests and all
-    draws)."""
+    fastest at its drop (gap of the two steps over that of the drop, the larger of both tests, which
+    nine draws in ten do not exceed)."""
     # Fails if both tests fell at one drop, or in the other order: by a factor of 2.
     here, both = d.sel(fraction=settings_of(d).twice), []
     for name in settings_of(d).tests:
         curves = here[name].transpose("draw", "step").values
         both.append(d.step.values[np.argmin(np.gradient(curves, d.step.values, axis=1), axis=1)])
-    ratio = np.stack(both, axis=1) / _pairs(d)
-    far = ratio.flat[np.abs(np.nan_to_num(ratio, nan=np.inf) - 1.0).argmax()]
+    gaps = np.nan_to_num(np.abs(np.stack(both, axis=1) / _pairs(d) - 1.0), nan=np.inf).max(axis=1)
     because = "points 10 steps apart, of 920; the other test is a part of the loss, and moves, too"
-    return near(far, 1.0, 0.05, because=because, note=_draws(d))
+    words = f"{_draws(d)} {int(np.isinf(gaps).sum())} drop once."
+    return near(np.quantile(gaps, 0.9, method="higher"), 0.0, 0.05, because=because, note=words)
 
 
 @fig.claim("reported", "Fig. 14, seen at f = 0.4")
