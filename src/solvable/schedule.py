@@ -12,8 +12,7 @@ LOG_POINTS = 200
 class Schedule(Group):
     """How it is trained; t = lr × step.
 
-    Where neither `log_every` nor `log_points` is given, points are evenly spaced in log step, or in
-    step where a lab's own schedule is `linear`.
+    Where neither `log_every` nor `log_points` is given, points are evenly spaced in log step.
     """
 
     linear: ClassVar[bool] = False
@@ -38,6 +37,23 @@ class Schedule(Group):
         if logs == {"log_every": None, "log_points": None} and not self.linear:
             logs["log_points"] = LOG_POINTS
         return {"steps": self.steps, **logs}
+
+
+@dataclass(frozen=True)
+class Even(Schedule):
+    """The same with points that are evenly spaced in step, where neither is given."""
+
+    linear = True
+    log_every: int | None = whole(
+        None, "", "steps between two points of the curve", 1, quiet=True, told="a 400th of the run"
+    )
+    log_points: int | None = whole(
+        None,
+        "",
+        "points of the curve, evenly spaced in log step; instead of log_every",
+        2,
+        quiet=True,
+    )
 
 
 def schedule_of(question: Question) -> Schedule:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..asking import Axes, Lab, Witness
 from ..papers import PAPERS
 from ..question import GIVEN, Group, Question, flag, parameters, real, whole, word
-from ..schedule import Schedule, Times
+from ..schedule import Even, Times
 
 DIM = 4
 SEQUENCES = 400
@@ -171,10 +171,8 @@ class Sample(Group):
 
 
 @dataclass(frozen=True)
-class Descent(Schedule):
+class Descent(Even):
     """Gradient descent; t/τ = 2 × lr × step in the paper's units."""
-
-    linear = True
 
     lr: float | None = real(
         None,
@@ -207,16 +205,6 @@ class Descent(Schedule):
         told="all on sequences, zero on the population",
     )
     seed: int = whole(0, "seed", "seed of the first weights", quiet=True)
-    log_every: int | None = whole(
-        None, "", "steps between two points of the curve", 1, quiet=True, told="a 400th of the run"
-    )
-    log_points: int | None = whole(
-        None,
-        "",
-        "points of the curve, evenly spaced in log step; instead of log_every",
-        2,
-        quiet=True,
-    )
 
 
 @dataclass(frozen=True)

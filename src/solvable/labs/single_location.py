@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..asking import Axes, Heading, Lab, Witness
 from ..papers import PAPERS
 from ..question import Group, Question, real, whole, word
-from ..schedule import Schedule, Times
+from ..schedule import Even, Times
 
 SCALARS = {"kappa": "κ", "nu": "ν", "theta": "θ", "eta": "η", "rho": "ρ"}
 EVEN = math.sqrt(0.5)  # γ at which both kinds of token have the same mean square
@@ -76,10 +76,8 @@ class Start(Group):
 
 
 @dataclass(frozen=True)
-class Descent(Schedule):
+class Descent(Even):
     """Projected gradient descent of k and v, or SGD; t = lr × step."""
-
-    linear = True
 
     lam: float = real(0.1, "λ", "inverse temperature λ", 0.0, 1e3, open_low=True)
     lam_decay: float | None = real(
@@ -98,16 +96,6 @@ class Descent(Schedule):
         None, "B", "SGD on so many fresh token matrices a step; the exact gradient unless given", 1
     )
     seed: int = whole(0, "", "seed of the starts and of the batches", quiet=True)
-    log_every: int | None = whole(
-        None, "", "steps between two points of the curve", 1, quiet=True, told="a 400th of the run"
-    )
-    log_points: int | None = whole(
-        None,
-        "",
-        "points of the curve, evenly spaced in log step; instead of log_every",
-        2,
-        quiet=True,
-    )
 
 
 @dataclass(frozen=True)
